@@ -139,7 +139,6 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tgp.store.write.memory",
             "tgp.store.io.guard",
             "tgp.store.io.files",
-            "tgp.store.io.memory",
             "tgp.store.format.fingerprint",
             "tgp.store.format.differences",
             "tgp.store.format.data_digest",

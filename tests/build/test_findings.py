@@ -10,9 +10,8 @@ import torch
 from torch_geometric.data import Data
 
 from tgp.build import CoarsenConfig, coarsen_dataset, find_problems
-from tgp.build.findings import keeps_most_nodes
+from tgp.build.findings import check_size, keeps_most_nodes
 from tgp.build.level_checks import LevelFigures, suggest_schedule
-from tgp.build.size_checks import check_size
 from tgp.engine.methods import METHODS
 from tgp.errors import GraphError, UnknownNameError
 from tgp.store import StoreReader

@@ -14,7 +14,7 @@ from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.affinity import METHOD, AffinityParams
 from tgp.engine.undirected import make_undirected
 from tgp.errors import ParameterError
-from tgp.kernels import algebraic_distance
+from tgp.kernels import node_vectors
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, from_pairs, grid2d, star, toy_block
 from tgp.testing.strategies import blocks
@@ -65,7 +65,7 @@ def test_one_step_equals_the_reference(block, vectors, seed):
     block = make_undirected(block)
     values = np.random.default_rng(seed).normal(size=(block.num_nodes, vectors))
     out = np.full_like(values, np.nan)
-    algebraic_distance.relax(*block.arrays(), values, 0, block.num_nodes, out)
+    node_vectors.relax(*block.arrays(), values, 0, block.num_nodes, out)
     assert out.tolist() == reference.step(hem.undirected(rows_of(block, 0)), values.tolist())
 
 

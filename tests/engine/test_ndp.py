@@ -17,7 +17,7 @@ from tgp.engine.methods import ndp
 from tgp.engine.methods.ndp import METHOD, NDPParams, cut, random_cut, simple_graph
 from tgp.engine.schedule import parse_schedule
 from tgp.errors import InputError, ParameterError
-from tgp.kernels import kron, kron_series, kron_walk
+from tgp.kernels import kron, kron_core, kron_series
 from tgp.ragged import Assignment, BlockCSR
 from tgp.testing.graphs import (
     barabasi_albert,
@@ -366,7 +366,7 @@ def test_walks_are_the_rule_of_the_parameter(monkeypatch):
 def test_counted_operations_are_within_the_bound(monkeypatch, family, limit):
     """Count the operations of all kernels whose work is not linear. An operation takes 1 ns or more."""
     work = {"eliminated": 0.0, "read": 0.0, "multiplied": 0.0}
-    eliminate, walk_ends, dominant_vector = kron.eliminate, kron_walk.walk_ends, kron_series.dominant_vector
+    eliminate, walk_ends, dominant_vector = kron.eliminate, kron_core.walk_ends, kron_series.dominant_vector
 
     def count_eliminated(*args):
         out = eliminate(*args)
@@ -375,7 +375,7 @@ def test_counted_operations_are_within_the_bound(monkeypatch, family, limit):
 
     def count_read(*args):
         out = walk_ends(*args)
-        work["read"] = kron_walk.LANES * args[-1][kron_walk.WORK]
+        work["read"] = kron_core.LANES * args[-1][kron_core.WORK]
         return out
 
     def count_rounds(*args):
@@ -385,7 +385,7 @@ def test_counted_operations_are_within_the_bound(monkeypatch, family, limit):
 
     monkeypatch.setattr(kron_blocks, "EXACT_WORK", limit)
     monkeypatch.setattr(kron, "eliminate", count_eliminated)
-    monkeypatch.setattr(kron_walk, "walk_ends", count_read)
+    monkeypatch.setattr(kron_core, "walk_ends", count_read)
     monkeypatch.setattr(kron_series, "dominant_vector", count_rounds)
     block = FAMILIES[family](4000)
     sizes = GraphSizes(

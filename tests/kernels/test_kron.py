@@ -10,7 +10,7 @@ from tests.reference.kron import kron_dense, kron_series, resistance
 from tests.reference.ndp import dense_graph
 from tgp.engine import threads
 from tgp.engine.kron_reduction import kron_reduce_simple, simple_graph
-from tgp.kernels import kron, kron_walk
+from tgp.kernels import kron, kron_core
 from tgp.kernels import kron_series as series_kernels
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import (
@@ -176,7 +176,7 @@ def test_work_and_fill_in_do_not_depend_on_signs(monkeypatch, share):
     limit = 400_000
     monkeypatch.setattr(module, "EXACT_WORK", limit)
     work, reads = [], []
-    eliminate, walk_ends = kron.eliminate, kron_walk.walk_ends
+    eliminate, walk_ends = kron.eliminate, kron_core.walk_ends
 
     def count_work(*args):
         out = eliminate(*args)
@@ -185,11 +185,11 @@ def test_work_and_fill_in_do_not_depend_on_signs(monkeypatch, share):
 
     def count_reads(*args):
         out = walk_ends(*args)
-        reads.append(args[-1][kron_walk.WORK])
+        reads.append(args[-1][kron_core.WORK])
         return out
 
     monkeypatch.setattr(kron, "eliminate", count_work)
-    monkeypatch.setattr(kron_walk, "walk_ends", count_reads)
+    monkeypatch.setattr(kron_core, "walk_ends", count_reads)
     kept = np.arange(0, 1500, 2, dtype=np.int32)
     coarse = kron_reduce_simple(block, kept, np.array([0, len(kept)]), 1e-2, large="walks")
     longest = int(np.diff(block.indptr).max()) + 1500

@@ -70,7 +70,7 @@ def compute_all(block, seed, p, q):
     smooth = x.copy()
     block_algebra.smooth_up(rows, degree, b, aggregate, y, 1.5, smooth)
     product = block_algebra.combine(b, c)
-    found = [x, coarse, smooth, product, block_algebra.gram(b, product, mass), block_algebra.row_sums(rows)]
+    found = [x, coarse, smooth, product, block_algebra.gram(b, product, mass), block_algebra.row_sums(*rows)]
     return [*found, block_algebra.apply_laplacian(rows, degree, b)]
 
 

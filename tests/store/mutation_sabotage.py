@@ -147,7 +147,7 @@ SABOTAGE = {
         ("verify", "read_single", "gather", "items"),
     ),
     "json": Sabotage(
-        {"tgp.store.read.values:_first_invalid_json": _nothing},
+        {"tgp.store.read.value_checks:_first_invalid_json": _nothing},
         ("named/S7/json-nan", "named/S7/json-duplicate-key"),
         ("gather", "items"),
     ),

@@ -20,6 +20,7 @@ from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule
 from tgp.engine.unit_plan import COST_PER_SECOND, UnitPlan, bound_work
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import GraphTable
 from tgp.store import Task
 from tgp.store.format import constants as store_format
@@ -107,7 +108,7 @@ def estimate_costs(context: RunContext, tasks: Sequence[Task]) -> list[float]:
     return [0.0 if task.part == store_format.GRAPHS else units[task.unit] for task in tasks]
 
 
-def attribute_bytes(table: GraphTable) -> npt.NDArray[np.int64]:
+def attribute_bytes(table: GraphTable) -> LongArray:
     """Return the stored size in bytes of the attributes of each graph, without its edges.
 
     Args:
@@ -124,7 +125,7 @@ def attribute_bytes(table: GraphTable) -> npt.NDArray[np.int64]:
     return total
 
 
-def _shares_offsets(ptr: npt.NDArray[np.int64], table: GraphTable) -> bool:
+def _shares_offsets(ptr: LongArray, table: GraphTable) -> bool:
     """Return True if the offsets are those of nodes, graphs or edges, which the store keeps only once."""
     shared = (table.node_ptr, np.arange(table.num_graphs + 1), table.fields["edge_index"].ptr)
     return any(np.array_equal(ptr, other) for other in shared)
@@ -173,7 +174,7 @@ def estimate_limits(context: RunContext, tasks: Sequence[Task], workers: int) ->
     return float(seconds[pending].sum()) / max(len(spec.hierarchies), 1), int(peak), certain
 
 
-def _carried_bytes(context: RunContext) -> npt.NDArray[np.int64]:
+def _carried_bytes(context: RunContext) -> LongArray:
     """Return the largest size in bytes of the attributes of all levels of each graph, and of what computes them."""
     table = context.source.table
     total = np.zeros(table.num_graphs, np.int64)

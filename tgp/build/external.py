@@ -35,6 +35,7 @@ from tgp.engine.external.row_files import RowFiles
 from tgp.engine.schedule import Schedule
 from tgp.engine.threads import limit_threads
 from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
+from tgp.kernels.array_types import Array
 from tgp.sources.edge_reader import EdgeReader
 from tgp.store import HierarchySpec, Manifest, StoreSpec, StoreWriter, read_spec
 from tgp.store.format import constants as store_format
@@ -282,9 +283,7 @@ def _find_max_id(rows: RowFiles, piece: int) -> int:
     return highest
 
 
-def _read_edges(
-    rows: RowFiles, piece: int, journal: Journal
-) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]]:
+def _read_edges(rows: RowFiles, piece: int, journal: Journal) -> Iterator[tuple[Array, Array, Array | None]]:
     """Yield sources, targets and weights of the entries."""
     from tgp.kernels import external as kernels
 
@@ -296,7 +295,7 @@ def _read_edges(
             journal.report("", high, rows.num_entries)
 
 
-def _read_file(path: Path, dtype: npt.DTypeLike, length: int, piece: int) -> Iterator[npt.NDArray[Any]]:
+def _read_file(path: Path, dtype: npt.DTypeLike, length: int, piece: int) -> Iterator[Array]:
     size = np.dtype(dtype).itemsize
     for low in range(0, length, piece):
         yield np.fromfile(path, dtype, min(piece, length - low), offset=low * size)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.external.buckets import Limits, cut_rows, fill_buckets
 from tgp.engine.external.journal import Journal
@@ -17,6 +16,7 @@ from tgp.engine.external.merging import merge_buckets
 from tgp.engine.external.ranges import LOCAL, RangeMap
 from tgp.engine.external.row_files import RowFiles, raw_bytes, read_array, write_array
 from tgp.errors import DatasetError
+from tgp.kernels.array_types import FloatArray, LongArray, WordArray
 from tgp.ragged.block_checks import MAX_NODES
 from tgp.sources.edge_reader import EdgePiece, EdgeReader
 
@@ -28,7 +28,6 @@ SCAN_SIZE = 1 << 18
 _CHECKPOINT = 1 << 24
 """Number of edges after which the state of parsing is recorded."""
 
-Words = npt.NDArray[np.uint64]
 Pieces = Callable[[int], Iterator[EdgePiece]]
 
 
@@ -79,7 +78,7 @@ def convert_edges(
     from tgp.kernels import edge_input as kernels
     from tgp.kernels._prims import SUM
 
-    def mirrored(start: int) -> Iterator[tuple[Words, npt.NDArray[np.float64]]]:
+    def mirrored(start: int) -> Iterator[tuple[WordArray, FloatArray]]:
         size = _edges_at_once(limits)
         for piece in pieces(size)(start * size):
             ids = number(piece.edges.ravel())
@@ -202,7 +201,7 @@ def _piece_reader(journal: Journal, reader: EdgeReader, facts: dict[str, Any]) -
 
 def _number_nodes(
     journal: Journal, reader: EdgeReader, facts: dict[str, Any], pieces: Callable[[int], Pieces], memory: int
-) -> tuple[int, Path | None, Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]]:
+) -> tuple[int, Path | None, Callable[[LongArray], LongArray]]:
     """Return the number of nodes, the file of their original ids, and the function that numbers ids again."""
     from tgp.kernels import edge_input as kernels
 
@@ -234,14 +233,14 @@ def _number_nodes(
     before = np.zeros(len(bits), np.int64)
     np.cumsum(_count_each(bits[:-1]), out=before[1:])
 
-    def number(found: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def number(found: LongArray) -> LongArray:
         kernels.rank_ids(bits, before, found)
         return found
 
     return num_nodes, ids, number
 
 
-def _count_each(bits: Words) -> npt.NDArray[np.int64]:
+def _count_each(bits: WordArray) -> LongArray:
     """Return the number of bits of each word."""
     table = np.array([bin(byte).count("1") for byte in range(256)], np.int64)
     found = np.empty(len(bits), np.int64)
@@ -269,7 +268,7 @@ def check_number(num_nodes: int, reader: EdgeReader) -> None:
         )
 
 
-def _write_ids(path: Path, bits: Words) -> None:
+def _write_ids(path: Path, bits: WordArray) -> None:
     """Write the ids whose bit is set, ascending."""
     step = SCAN_SIZE // 8
     with path.open("wb") as file:
@@ -283,11 +282,11 @@ def _write_ids(path: Path, bits: Words) -> None:
 def _cut(
     journal: Journal,
     pieces: Callable[[int], Pieces],
-    number: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
+    number: Callable[[LongArray], LongArray],
     num_nodes: int,
     mirror: bool,
     limits: Limits,
-) -> npt.NDArray[np.int64]:
+) -> LongArray:
     """Return the ranges of rows of the buckets."""
     from tgp.kernels import edge_input as kernels
 

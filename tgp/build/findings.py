@@ -6,17 +6,17 @@ Everything is computed from the manifest, the sizes and the stored metrics. This
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, takewhile
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.build.level_checks import (
     STALL,
     LevelFigures,
+    Problem,
     check_level,
     finite_values,
     keeps_most_nodes,
@@ -25,8 +25,9 @@ from tgp.build.level_checks import (
     verb,
     whole_metrics,
 )
-from tgp.build.size_checks import REPLACED, check_size
+from tgp.engine.target_size import count_kept
 from tgp.errors import warn_user
+from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.store import StoreReader
 from tgp.store.format.schema import HierarchyInfo
 from tgp.store.locations import Location, open_store
@@ -36,6 +37,7 @@ __all__ = [
     "STALL",
     "Finding",
     "FindingWarning",
+    "check_size",
     "find_problems",
     "finite_values",
     "keeps_most_nodes",
@@ -46,7 +48,16 @@ __all__ = [
 MOST_WEIGHTS = 10**8
 """Number of edge weights that are checked at most."""
 
-Flags = npt.NDArray[np.bool_]
+_REPLACED = ("stalled", "singletons")
+"""Kinds of problems of a level that follow from its size, so they are not reported in addition."""
+
+_MORE = 1.1
+"""Nodes of a level / nodes that were asked for, above which a ratio counts as not reached."""
+
+_FEW_GRAPHS = 0.01
+"""Share of the graphs below which a number of nodes that is not reached is not reported."""
+
+Sizes = Callable[[int], LongArray]
 
 
 @dataclass(frozen=True)
@@ -181,7 +192,7 @@ class _Hierarchy:
             size = check_size(level, lambda number: self._reader.sizes(self._info.name, number)[0])
             problems = check_level(level)
             if size is not None:
-                problems = [size, *(problem for problem in problems if problem.kind not in REPLACED)]
+                problems = [size, *(problem for problem in problems if problem.kind not in _REPLACED)]
             found += [Finding(p.kind, self._info.name, level.number, p.text, p.hint) for p in problems]
         return found
 
@@ -223,3 +234,115 @@ class _Hierarchy:
             hint += " --largest-component leaves one component per graph."
         text = f"{levels} almost nothing left to pool: {start}, {who} {verb(int(level.done.sum()), 'has', 'have')} one node per {unit}."
         return Finding("collapsed", self._info.name, number, text, hint)
+
+
+class _TargetSize(NamedTuple):
+    """Size that a schedule asks for.
+
+    Args:
+        text: Parameter as it is written in a schedule, for example ``nodes=10``.
+        counts: Number of nodes of each graph; at most those of the level before.
+        exact: True for a number of nodes, False for a ratio.
+        other: Schedule of a method that merges nodes of different components.
+    """
+
+    text: str
+    counts: LongArray
+    exact: bool
+    other: str
+
+
+def check_size(level: LevelFigures, sizes: Sizes) -> Problem | None:
+    """Return the problem of a level that has other sizes than its schedule asks for, or ``None``.
+
+    Args:
+        level: Figures of the level.
+        sizes: Function from the number of a level to the number of nodes of each graph. Level 0 has the input graphs.
+    """
+    target = _read_target_size(level, sizes)
+    active = level.active
+    if target is None or not active.any():
+        return None
+    method = level.method.split("+")[-1]
+    kept = active & (target.counts > STALL * level.before)
+    if kept.sum() > active.sum() / 2:
+        text = (
+            f"Level {level.number} ({method}) hardly shrinks {part_text(int(kept.sum()), int(active.sum()), 'graph')}, because "
+            f"{target.text} asks for it: {int(level.nodes[kept].sum()):,} of {int(level.before[kept].sum()):,} nodes remain."
+        )
+        return Problem("stalled", text, "Ask for fewer nodes, or remove the level.")
+    larger = active & (level.nodes > target.counts)
+    nodes, wanted = int(level.nodes[larger].sum()), int(target.counts[larger].sum())
+    if target.exact:
+        missed = larger.sum() > _FEW_GRAPHS * active.sum()
+    else:
+        missed = level.nodes[active].sum() > _MORE * target.counts[active].sum()
+    if not missed:
+        return None
+    where = "" if len(level.nodes) == 1 else f" in {part_text(int(larger.sum()), int(active.sum()), 'graph')}"
+    text = (
+        f"Level {level.number} ({method}) has {nodes:,} nodes{where} instead of {wanted:,} ({target.text})."
+    )
+    return Problem("size", text + _explain(level, larger), _hint(level, target))
+
+
+def _explain(level: LevelFigures, larger: BoolArray) -> str:
+    """Return a sentence about the connected components of the graphs, if they are the reason."""
+    components = level.metrics.get("components_before")
+    if components is None:
+        return " Many methods keep at least one node of each connected component."
+    count = int(components[larger].max())
+    if count < 2:
+        return ""
+    who = "The graph has" if len(level.nodes) == 1 else "These graphs have up to"
+    return f" {who} {count:,} connected components, and each keeps at least one node."
+
+
+def _hint(level: LevelFigures, target: _TargetSize) -> str:
+    """Say how to reach the size."""
+    small = "keep_small=0 merges small components, too. " if _last_params(level).get("keep_small") else ""
+    return f"{small}--largest-component leaves one component per graph. {target.other} also merges nodes of different components."
+
+
+def _last_params(level: LevelFigures) -> Mapping[str, Any]:
+    """Return the parameters of a level, those of the last one if several levels became one."""
+    steps = _steps(level.schedule[level.number - 1 : level.number])
+    params = steps[-1].get("params") if steps else None
+    return params if isinstance(params, Mapping) else {}
+
+
+def _steps(schedule: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the levels of a stored schedule, with those that became one stored level one by one."""
+    return [step for entry in schedule for step in entry.get("levels", [entry])]
+
+
+def _read_target_size(level: LevelFigures, sizes: Sizes) -> _TargetSize | None:
+    """Read the size that the schedule of a store asks for. Its values are not trusted."""
+    if level.number > len(level.schedule):
+        return None
+    params = _last_params(level)
+    nodes, ratio, ratios = params.get("nodes"), params.get("ratio"), params.get("ratios")
+    before = level.before.astype(np.int64)
+    if isinstance(nodes, int) and not isinstance(nodes, bool) and nodes > 0:
+        return _TargetSize(
+            f"nodes={nodes}", np.minimum(before, min(nodes, 2**40)), True, f"partition:k={nodes}"
+        )
+    composed = "levels" in level.schedule[level.number - 1]
+    if composed or any("levels" in entry for entry in level.schedule[: level.number]):
+        return None  # ratios refer to a level that is not stored
+    if _is_ratio(ratio):
+        return _TargetSize(
+            f"ratio={ratio:g}", count_kept(before, float(ratio)), False, f"partition:ratio={ratio:g}"
+        )
+    if not isinstance(ratios, (list, tuple)) or not ratios or not all(map(_is_ratio, ratios)):
+        return None
+    entry = level.schedule[level.number - 1]
+    same = takewhile(lambda other: other == entry, reversed(level.schedule[: level.number]))
+    step = (sum(1 for _ in same) - 1) % len(ratios)
+    first = sizes(level.number - 1 - step).astype(np.int64)
+    text = f"ratios={'/'.join(f'{value:g}' for value in ratios)}"
+    return _TargetSize(text, np.minimum(before, count_kept(first, float(ratios[step]))), False, "partition")
+
+
+def _is_ratio(value: object) -> TypeGuard[float]:
+    return isinstance(value, float) and 0.0 < value <= 1.0

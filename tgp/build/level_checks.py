@@ -7,12 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import STALL, LevelSpec, Schedule
 from tgp.errors import TgpError
-from tgp.kernels.array_types import Array
+from tgp.kernels.array_types import Array, BoolArray, LongArray
 
 __all__ = [
     "STALL",
@@ -36,8 +35,6 @@ MERGED = 0.02
 
 MANY_SINGLETONS = 0.5
 """Share of supernodes with one node above which a level is reported."""
-
-Flags = npt.NDArray[np.bool_]
 
 
 class Problem(NamedTuple):
@@ -80,7 +77,7 @@ _METRICS = ("components_before", "components", "symmetric", "empty", "dropped", 
 """Metrics that findings are made from. They count something, or are True or False."""
 
 
-def whole_metrics(metrics: dict[str, Array], count: int) -> dict[str, npt.NDArray[np.int64]]:
+def whole_metrics(metrics: dict[str, Array], count: int) -> dict[str, LongArray]:
     """Return the metrics that :class:`LevelFigures` needs, as whole numbers.
 
     Args:
@@ -94,7 +91,7 @@ def whole_metrics(metrics: dict[str, Array], count: int) -> dict[str, npt.NDArra
     }
 
 
-def _whole_numbers(values: Array) -> npt.NDArray[np.int64]:
+def _whole_numbers(values: Array) -> LongArray:
     """Convert a metric to integers. A store may hold any number, so NaN becomes 0 and large numbers are limited."""
     if values.dtype.kind == "f":
         values = np.nan_to_num(values.astype(np.float64), nan=0.0)
@@ -120,7 +117,7 @@ class LevelFigures:
     width: int | None
     nodes: Array
     before: Array
-    metrics: dict[str, npt.NDArray[np.int64]]
+    metrics: dict[str, LongArray]
     schedule: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -131,18 +128,18 @@ class LevelFigures:
         return limit if isinstance(limit, int) else None
 
     @property
-    def alive(self) -> Flags:
+    def alive(self) -> BoolArray:
         """True for each graph that has nodes on this level. A graph that failed has none."""
         return self.nodes > 0
 
     @property
-    def done(self) -> Flags:
+    def done(self) -> BoolArray:
         """True for each graph that had nothing left to pool: one node, one node per component, or the size limit."""
         floor = self.metrics.get("components_before", np.ones_like(self.before))
         return self.alive & (self.before <= np.maximum(floor, self.until or 1))
 
     @property
-    def active(self) -> Flags:
+    def active(self) -> BoolArray:
         """True for each graph that had something to pool and did not fail."""
         return self.alive & ~self.done
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import Difference, StoreDamagedError, StoreError, StoreMismatchError, StoreMissingError
-from tgp.kernels.array_types import Array
+from tgp.kernels.array_types import Array, BoolArray
 from tgp.ragged import Field, GraphTable
+from tgp.ragged.offsets import find_run
 from tgp.store import PartRecord, StoreReader, StoreSpec, StoreWriter, spec_differences
 from tgp.store.format import constants as store_format
 from tgp.store.format.schema import FieldInfo
@@ -204,12 +204,12 @@ def _first_changed(stored: Field, asked: Field) -> int:
     changed = (
         np.flatnonzero(_different(old, new).reshape(len(old), -1).any(axis=1)) if old.size else resized[:0]
     )
-    return int(np.searchsorted(stored.ptr, changed[0], side="right")) - 1 if changed.size else end
+    return find_run(stored.ptr, changed[0]) if changed.size else end
 
 
-def _different(old: Array, new: Array) -> npt.NDArray[np.bool_]:
+def _different(old: Array, new: Array) -> BoolArray:
     """Return True where two arrays differ. NaN equals NaN."""
-    different: npt.NDArray[np.bool_] = (old != new) & ~((old != old) & (new != new))
+    different: BoolArray = (old != new) & ~((old != old) & (new != new))
     return different
 
 

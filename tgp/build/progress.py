@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import LongArray
 from tgp.store import StoreSpec, Task
 from tgp.store.format import constants as store_format
 from tgp.text import inert_text
@@ -122,7 +122,7 @@ class Meter:
     """
 
     def __init__(
-        self, spec: StoreSpec, tasks: Sequence[Task], costs: Sequence[float], edges: npt.NDArray[np.int64]
+        self, spec: StoreSpec, tasks: Sequence[Task], costs: Sequence[float], edges: LongArray
     ) -> None:
         self._noun: Literal["graph", "edge"] = "edge" if spec.num_graphs < FEW_GRAPHS else "graph"
         items = np.r_[0, np.cumsum(edges)] if self._noun == "edge" else np.arange(spec.num_graphs + 1)

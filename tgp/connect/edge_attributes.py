@@ -95,15 +95,9 @@ def contract_edge_attributes(
     """
     if how == "none":
         return None
-    cluster = so.cluster
-    if cluster is None:
-        raise InputError(
-            "edge_attr cannot be pooled: expected an assignment with one supernode per node, got one with several.",
-            field="edge_attr",
-        )
-    index, _ = connectivity_to_edge_index(edge_index)
-    coarse, _ = connectivity_to_edge_index(pooled)
-    source, target = cluster.index_select(0, index.reshape(-1)).view(2, -1)
+    source, target, coarse = _supernodes_of_ends(
+        edge_index, so, pooled, "edge_attr cannot be pooled", "edge_attr"
+    )
     inside = source >= 0 if so.covers_all else (source >= 0) & (target >= 0)
     if not bool((coarse[0] == coarse[1]).any()):
         inside = inside & (source != target)
@@ -132,6 +126,21 @@ def contract_edge_attributes(
     return values.index_select(0, torch.where(known, place, empty))
 
 
+def _supernodes_of_ends(
+    edge_index: Any, so: SelectOutput, pooled: Any, problem: str, field: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the supernodes of the source and target of each edge, and the pooled edges ``[2, E']``."""
+    if so.cluster is None:
+        raise InputError(
+            f"{problem}: expected an assignment with one supernode per node, got one with several.",
+            field=field,
+        )
+    index, _ = connectivity_to_edge_index(edge_index)
+    coarse, _ = connectivity_to_edge_index(pooled)
+    source, target = so.cluster.index_select(0, index.reshape(-1)).view(2, -1)
+    return source, target, coarse
+
+
 def edge_map(edge_index: Any, so: SelectOutput, pooled: Any) -> Tensor:
     """Return the pooled edge to which each input edge belongs.
 
@@ -154,16 +163,10 @@ def edge_map(edge_index: Any, so: SelectOutput, pooled: Any) -> Tensor:
         >>> edge_map(torch.tensor([[0, 1, 2], [1, 2, 0]]), so, torch.tensor([[0, 1], [1, 0]])).tolist()
         [-1, 0, 1]
     """
-    cluster = so.cluster
-    if cluster is None:
-        raise InputError(
-            "edges have no map: expected an assignment with one supernode per node, got one with several.",
-            field="edge_map",
-        )
-    index, _ = connectivity_to_edge_index(edge_index)
-    coarse, _ = connectivity_to_edge_index(pooled)
-    source, target = cluster.index_select(0, index.reshape(-1)).view(2, -1)
-    size = int(max(cluster.max(), coarse.max())) + 1 if index.numel() and coarse.numel() else 1
+    source, target, coarse = _supernodes_of_ends(edge_index, so, pooled, "edges have no map", "edge_map")
+    size = 1
+    if source.numel() and coarse.numel():
+        size += int(torch.stack([source.max(), target.max(), coarse.max()]).max())
     pairs, order = torch.sort(coarse[0] * size + coarse[1], stable=True)
     inside = (source >= 0) & (target >= 0)
     key = torch.where(inside, source * size + target, -1)

@@ -31,7 +31,7 @@ from tgp.data.hetero_table import hetero_to_table
 from tgp.errors import DatasetError
 from tgp.ragged import BlockCSR, Field, GraphTable
 from tgp.ragged.block import PtrArray
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import find_run, offsets
 
 __all__ = ["check_data", "graphs_to_arrays", "graphs_to_table", "table_to_data"]
 
@@ -239,7 +239,7 @@ def _check_ids(field: Field, node_ptr: PtrArray) -> None:
     wrong = ((ids < 0) | (ids >= sizes)).reshape(-1, ids.shape[-1]).any(axis=0)
     if wrong.any():
         column = int(np.flatnonzero(wrong)[0])
-        graph = int(np.searchsorted(field.ptr, column, side="right")) - 1
+        graph = find_run(field.ptr, column)
         raise DatasetError(
             f"attribute {field.name!r} must hold node ids below {sizes[column]} on graph {graph}, "
             f"got {ids[..., column].tolist()}",

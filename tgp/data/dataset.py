@@ -26,10 +26,10 @@ from tgp.data.choices import (
     chosen_levels,
     complete_graphs,
 )
+from tgp.data.dataset_summary import schedule_text, summarize_dataset
 from tgp.data.graph_hierarchy import GraphHierarchy
 from tgp.data.hetero import join_hetero
 from tgp.data.stored_hierarchy import open_hierarchy
-from tgp.data.summary import schedule_text, summarize_dataset
 from tgp.data.typed_graphs import TypedGraphs, choose_typed
 from tgp.display import DatasetDisplay
 from tgp.engine.carry import CarryLike, CarryRules, CarryStep

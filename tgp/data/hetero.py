@@ -13,7 +13,7 @@ from torch_geometric.data import Batch, HeteroData
 
 from tgp.data.attributes import as_tensor
 from tgp.data.collate import LevelCountError
-from tgp.data.relations import Relation, UnionGraph, parse_relations
+from tgp.data.hetero_table import UnionGraph
 from tgp.engine.carry import CarryRules, resolve
 from tgp.engine.carry_fields import carry_fields
 from tgp.engine.schedule import Schedule
@@ -23,6 +23,7 @@ from tgp.engine.typed_table import join_values
 from tgp.errors import InputError, UnknownNameError
 from tgp.ragged import Assignment, Field, GraphTable, Hierarchy, Level
 from tgp.ragged.node_attributes import NodeAttributes
+from tgp.ragged.types import Relation, parse_relations
 from tgp.select.base_select import SelectOutput
 
 __all__ = ["coarsen_hetero", "join_hetero"]

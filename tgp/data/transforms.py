@@ -24,7 +24,6 @@ from tgp.data.level_attributes import CarryPlan, carry_to_data
 from tgp.data.level_items import LevelKey, format_level_key, level_key, make_pooler, parse_levels
 from tgp.data.pooled_data import attach_levels
 from tgp.data.pooler_method import seeded
-from tgp.data.relations import Relation
 from tgp.engine.carry import CarryLike, CarryRules
 from tgp.engine.coarsening import coarsen, count_levels
 from tgp.engine.schedule import LevelSpec, Schedule, parse_schedule
@@ -32,6 +31,7 @@ from tgp.engine.type_graph import TypeGraph
 from tgp.errors import InputError
 from tgp.poolers.nopool import NoPool
 from tgp.ragged import BlockCSR, GraphTable, Level
+from tgp.ragged.types import Relation
 from tgp.src.base import SRCPooling
 from tgp.src.level import LevelMixin
 from tgp.src.output import PoolingOutput

@@ -8,7 +8,7 @@ graphs. The result of a graph does not depend on threads or on the other graphs.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from tgp.engine.level_method import RandomKey
 from tgp.engine.pair_matching import match_free
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import Array, BoolArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.offsets import offsets
@@ -226,7 +226,7 @@ def _bisect(parts: _Parts, key: RandomKey, draw: int) -> Sides:
 def _merge(
     graphs: BlockCSR,
     size: LongArray,
-    active: npt.NDArray[np.bool_],
+    active: BoolArray,
     largest: LongArray,
     key: RandomKey,
     draw: int,
@@ -259,7 +259,7 @@ def _contract(graphs: BlockCSR, size: LongArray, found: Assignment) -> tuple[Blo
     return BlockCSR(*rows, found.super_ptr), np.bincount(cluster, size, count).astype(np.int64)
 
 
-_Scratch = tuple[npt.NDArray[Any], ...]
+_Scratch = tuple[Array, ...]
 """Arrays ``gain``, ``foreign``, ``heap``, ``place``, ``stamp`` and ``moved`` of the kernels of bisections."""
 
 

@@ -32,20 +32,23 @@ def _run_over_vectors(kernel: Callable[[int, int], object], vectors: int, work: 
     threads.run_ranges(kernel, np.arange(count + 1) * vectors // count, count)
 
 
-def row_sums(rows: Rows) -> FloatArray:
+def row_sums(
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray | None, weighted: bool = True
+) -> FloatArray:
     """Return the sum of the weights of each row without self loops. Weights are added in order.
 
     Args:
-        rows: ``(indptr, indices, weight)``.
+        indptr, indices, weight: rows of graphs.
+        weighted: False if every entry counts 1.
     """
     from tgp.kernels import local_matching
 
-    out = np.empty(len(rows[0]) - 1)
+    values, out = np.empty(0) if weight is None else weight, np.empty(len(indptr) - 1)
 
     def add(first: int, last: int) -> None:
-        local_matching.weighted_degree(*rows, True, first, last, out)
+        local_matching.weighted_degree(indptr, indices, values, weighted, first, last, out)
 
-    threads.run_over_ranges(add, rows[0])
+    threads.run_over_ranges(add, indptr)
     return out
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field, GraphTable
 
 __all__ = ["Attribute", "Owner", "ValueKind", "describe_attributes", "split_texts", "value_kind"]
@@ -62,14 +63,14 @@ def describe_attributes(table: GraphTable, texts: Iterable[str] = ()) -> dict[st
         texts: Attributes that may have one text per node or edge. Others that are no tensors belong to the graph.
     """
     edges = table.fields.get("edge_index")
-    counts: dict[Owner, npt.NDArray[np.int64]] = {"node": np.diff(table.node_ptr)}
+    counts: dict[Owner, LongArray] = {"node": np.diff(table.node_ptr)}
     if edges is not None:
         counts["edge"] = np.diff(edges.ptr)
     chosen = set(texts)
     return {name: _describe(field, counts, name in chosen) for name, field in table.fields.items()}
 
 
-def _describe(field: Field, counts: dict[Owner, npt.NDArray[np.int64]], is_text: bool) -> Attribute:
+def _describe(field: Field, counts: dict[Owner, LongArray], is_text: bool) -> Attribute:
     name = field.name
     kind: ValueKind = "text"
     if field.form == "json" and is_text:

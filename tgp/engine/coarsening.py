@@ -22,6 +22,7 @@ from tgp.engine.schedule import (
 )
 from tgp.errors import GraphError, InputError
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
+from tgp.ragged.offsets import find_run
 
 __all__ = [
     "GraphFailure",
@@ -215,7 +216,7 @@ def connect_level(
     finite = np.isfinite(weight)
     if not finite.all():
         entry = int(np.argmin(finite))
-        graph = int(np.searchsorted(coarse.edge_ptr, entry, side="right")) - 1
+        graph = find_run(coarse.edge_ptr, entry)
         raise GraphError(
             f"{spec.method}: a coarse weight is out of range: expected a finite {np.dtype(weight_dtype).name} number, "
             f"got {coarse.weight[entry]}",

@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 import tgp
 from tgp.engine.carry_members import Groups, InputEdges
+from tgp.engine.parameter_checks import check_choice
 from tgp.engine.range_contraction import contract_rows
-from tgp.errors import InputError, ParameterError
+from tgp.errors import InputError
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
@@ -54,11 +56,7 @@ class ContractOptions:
     count_edges: bool = False
 
     def __post_init__(self) -> None:
-        if self.reduce_op not in REDUCE_CODES:
-            raise ParameterError(
-                f"reduce_op is unknown: expected one of {', '.join(REDUCE_CODES)}, got {self.reduce_op!r}",
-                field="reduce_op",
-            )
+        check_choice("reduce_op", self.reduce_op, REDUCE_CODES)
 
 
 class HasContractOptions(Protocol):
@@ -165,7 +163,7 @@ def contract(
     return _normalise(_without_tiny(coarse, by_graph), options)
 
 
-def edge_map(block: BlockCSR, assignment: Assignment, coarse: BlockCSR) -> npt.NDArray[np.int64]:
+def edge_map(block: BlockCSR, assignment: Assignment, coarse: BlockCSR) -> LongArray:
     """Return the coarse edge to which each edge of a contraction belongs.
 
     An edge ``u -> v`` belongs to the coarse edge from the supernode of ``u`` to the supernode of ``v``. With it, attributes of the edges
@@ -233,7 +231,7 @@ def _contract_soft(
     return _postprocess(_without_tiny(coarse, by_graph), options, tiny)
 
 
-def largest_weights(block: BlockCSR) -> npt.NDArray[np.float64]:
+def largest_weights(block: BlockCSR) -> FloatArray:
     """Return the largest ``|w|`` of each graph, ``[B]``: 1 if the block is unweighted, 0 for a graph without edges.
 
     Args:
@@ -278,7 +276,7 @@ def _postprocess(block: BlockCSR, options: ContractOptions, tiny: float) -> Bloc
     return _normalise(block, options)
 
 
-def _tiny_weights(block: BlockCSR) -> tuple[float, npt.NDArray[np.float64] | None]:
+def _tiny_weights(block: BlockCSR) -> tuple[float, FloatArray | None]:
     """Return the threshold of all graphs: ``tgp.eps`` times the largest ``|w|``, but at most ``tgp.eps``.
 
     If graphs have different thresholds, the result is 0 and the threshold of each graph, ``[B]``.
@@ -295,7 +293,7 @@ def _tiny_weights(block: BlockCSR) -> tuple[float, npt.NDArray[np.float64] | Non
     return 0.0, tgp.eps * np.minimum(largest, 1.0)
 
 
-def _without_tiny(block: BlockCSR, tiny: npt.NDArray[np.float64] | None) -> BlockCSR:
+def _without_tiny(block: BlockCSR, tiny: FloatArray | None) -> BlockCSR:
     """Remove the weights ``|w| <= tiny`` of each graph."""
     if tiny is None or block.weight is None:
         return block

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.undirected import make_undirected
-from tgp.kernels.array_types import BoolArray
+from tgp.kernels.array_types import Array, BoolArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.node_attributes import unit_scales
@@ -147,7 +146,7 @@ def interpolate_from_centers(
     centers = np.flatnonzero(is_center)
     direct = strong.is_strong & is_center[strong.graphs.indices] & ~is_center[strong.rows]
     rows, cols, values = strong.rows, column[strong.graphs.indices], strong.weight
-    parts: list[tuple[npt.NDArray[Any], ...]] = [(centers, column[centers], np.ones(len(centers)))]
+    parts: list[tuple[Array, ...]] = [(centers, column[centers], np.ones(len(centers)))]
     if weights is not None:
         given = weights.tocoo()
         usable = np.isfinite(given.data) & (given.data > 0.0) & ~is_center[given.row]

@@ -1,8 +1,8 @@
 """Kron reduction of the graphs of a block: scratch arrays, ranges of graphs, and the methods for large graphs.
 
 Small graphs are eliminated exactly, see :mod:`tgp.kernels.kron`. A large graph with a considerable share of all possible
-edges is reduced by a full matrix (:mod:`tgp.kernels.kron_dense`). Another graph that exceeds the limit of work is
-estimated: by a series (:mod:`tgp.kernels.kron_series`), or by walks (:mod:`tgp.kernels.kron_walk`) if the series takes
+edges is reduced by a full matrix (:mod:`tgp.kernels.kron_core`). Another graph that exceeds the limit of work is
+estimated: by a series (:mod:`tgp.kernels.kron_series`), or by walks (:mod:`tgp.kernels.kron_core`) if the series takes
 too long. The kernels of large graphs are compiled when the first such graph occurs.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.kron_tiles import ENTRY_WORK, Rows, Steps, dense_work, series_rows
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -109,7 +110,7 @@ class BlockReduction:
         )
         return offsets(self.row_length), cols, vals
 
-    def _large_graphs(self) -> npt.NDArray[np.int64]:
+    def _large_graphs(self) -> LongArray:
         """Return the graphs that are not eliminated exactly, as far as this is known in advance."""
         sizes = np.diff(self.graph.node_ptr)
         return np.array(
@@ -187,7 +188,7 @@ class BlockReduction:
     def _assemble(self, first: int, last: int, left: Rows, right: Rows) -> None:
         """Add up the rows of the coarse graphs ``first`` to ``last - 1``."""
         from tgp.kernels._prims import fill_transpose
-        from tgp.kernels.kron_rows import assemble_rows
+        from tgp.kernels.kron import assemble_rows
 
         graph = self.graph
         low, high = (int(k) for k in self.super_ptr[[first, last]])
@@ -220,7 +221,7 @@ class BlockReduction:
 
     def _reduce_dense(self, g: int) -> None:
         """Reduce a graph by a full matrix: padding, dropped nodes, kept nodes."""
-        from tgp.kernels.kron_dense import eliminate_dense
+        from tgp.kernels.kron_core import eliminate_dense
 
         graph = self.graph
         lo, hi = (int(i) for i in graph.node_ptr[g : g + 2])
@@ -277,7 +278,7 @@ class BlockReduction:
             The eliminated rows, the entries of the remaining rows at kept nodes, and their step probabilities.
         """
         from tgp.kernels.kron import remaining_rows
-        from tgp.kernels.kron_walk import step_probabilities
+        from tgp.kernels.kron_core import step_probabilities
 
         graph = self.graph
         lo, hi = (int(i) for i in graph.node_ptr[g : g + 2])
@@ -307,7 +308,7 @@ class BlockReduction:
 
     def _walk(self, g: int, steps: Steps) -> Rows:
         """Return the probabilities that walks from the given rows end at each kept node."""
-        from tgp.kernels import kron_walk as kernels
+        from tgp.kernels import kron_core as kernels
 
         low, high = (int(k) for k in self.super_ptr[g : g + 2])
         count, kept, lanes = len(steps.inner), high - low, kernels.LANES
@@ -334,7 +335,7 @@ def _entries(size: int) -> tuple[IndexArray, FloatArray]:
     return np.empty(size, np.int32), np.empty(size)
 
 
-def _longer(array: npt.NDArray[Any], extra: int = 0) -> npt.NDArray[Any]:
+def _longer(array: Array, extra: int = 0) -> Array:
     """Return a copy with twice the space, and ``extra`` elements more."""
     out = np.empty(2 * len(array) + extra, array.dtype)
     out[: len(array)] = array

@@ -12,12 +12,13 @@ Small entries are removed at the end.
 from __future__ import annotations
 
 import math
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 import numpy as np
 
 from tgp.engine.contraction import largest_weights
 from tgp.engine.kron_blocks import BlockReduction
+from tgp.engine.parameter_checks import check_choice
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import InputError, ParameterError
 from tgp.ragged import Assignment, BlockCSR
@@ -71,11 +72,7 @@ def check_rule(value: str) -> ThresholdRule:
     Raises:
         ParameterError: if there is no such rule.
     """
-    if value not in get_args(ThresholdRule):
-        names = ", ".join(get_args(ThresholdRule))
-        raise ParameterError(
-            f"threshold is unknown: expected one of {names}, got {value!r}", field="threshold"
-        )
+    check_choice("threshold", value, ThresholdRule)
     return cast(ThresholdRule, value)
 
 

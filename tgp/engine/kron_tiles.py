@@ -29,7 +29,7 @@ class Rows(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Step probabilities of walks, see :func:`tgp.kernels.kron_walk.step_probabilities`."""
+    """Step probabilities of walks, see :func:`tgp.kernels.kron_core.step_probabilities`."""
 
     ptr: PtrArray
     inner: PtrArray

@@ -9,14 +9,13 @@ random state, so the same graph gives the same bits on every machine.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine import block_algebra
 from tgp.engine.block_algebra import Rows, row_sums
 from tgp.engine.range_contraction import contract_rows
+from tgp.kernels.array_types import Array, BoolArray
 from tgp.ragged.block import FloatArray, IndexArray
 
 __all__ = [
@@ -121,7 +120,7 @@ def lowest_modes(
     size = want + GUARD_VECTORS
     nulls = [null]
     if len(mass) <= max(DENSE_SIZE, 5 * (size + null.shape[1])):
-        values, vectors = _dense_modes(rows, row_sums(rows), mass)
+        values, vectors = _dense_modes(rows, row_sums(*rows), mass)
         return values[null.shape[1] :], np.ascontiguousarray(vectors[:, null.shape[1] :])
     grids = _build_grids(rows, mass)
     for grid in grids[:-1]:
@@ -138,7 +137,7 @@ def lowest_modes(
     return values, vectors
 
 
-def sum_by_index(index: npt.NDArray[Any], values: FloatArray, count: int) -> FloatArray:
+def sum_by_index(index: Array, values: FloatArray, count: int) -> FloatArray:
     """Return the sum of the values of each index, ``[count]``. Values are added in order.
 
     Args:
@@ -182,15 +181,15 @@ def _aggregate_pairs(rows: Rows, degree: FloatArray) -> tuple[IndexArray, int, R
 def _build_grids(rows: Rows, mass: FloatArray) -> list[Grid]:
     """Aggregate about four nodes at a time until the problem is small enough for the dense solver."""
     grids = []
-    degree = row_sums(rows)
+    degree = row_sums(*rows)
     while len(mass) > DENSE_SIZE:
         aggregate, count, coarse = _aggregate_pairs(rows, degree)
         if count > DENSE_SIZE:
-            pairs_of_pairs, count, coarse = _aggregate_pairs(coarse, row_sums(coarse))
+            pairs_of_pairs, count, coarse = _aggregate_pairs(coarse, row_sums(*coarse))
             aggregate = pairs_of_pairs[aggregate]
         grids.append(Grid(rows, degree, mass, aggregate, count))
         mass = sum_by_index(aggregate, mass, count)
-        rows, degree = coarse, row_sums(coarse)
+        rows, degree = coarse, row_sums(*coarse)
     empty = np.zeros(0, np.int32)
     grids.append(Grid(rows, degree, mass, empty, 0, _pseudo_inverse(rows, degree)))
     return grids
@@ -335,7 +334,7 @@ def _fill_null_vectors(out: FloatArray, component: IndexArray, volume: FloatArra
 def _connected_modes(
     rows: Rows,
     mass: FloatArray,
-    has_edges: npt.NDArray[np.bool_],
+    has_edges: BoolArray,
     component: IndexArray,
     volume: FloatArray,
     want: int,

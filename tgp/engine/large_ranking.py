@@ -111,12 +111,11 @@ def _choose_bounds(bits: WordArray, parts: int) -> list[tuple[np.uint64, int]]:
     return [(np.uint64(0), 0), *between, (np.uint64(2**64 - 1), len(bits))]
 
 
-def number_members(owner: IndexArray, node_ptr: PtrArray) -> tuple[IndexArray, PtrArray, IndexArray]:
+def number_members(owner: IndexArray) -> tuple[IndexArray, PtrArray, IndexArray]:
     """Return the cluster of each node, the offsets of the clusters, and the selected node of each cluster.
 
     Args:
-        owner: ``[N]`` selected node of each node.
-        node_ptr: ``[2]`` offsets of the graph.
+        owner: ``[N]`` selected node of each node of one graph.
     """
     from tgp.kernels import rank_ranges as kernels
 
@@ -163,4 +162,4 @@ def number_pairs(mate: IndexArray, graphs: BlockCSR) -> Assignment:
         np.minimum(mate[first:last], np.arange(first, last, dtype=np.int32), out=owner[first:last])
 
     run_over_items(write, size)
-    return Assignment("hard", *reversed(number_members(owner, node_ptr)[:2]))
+    return Assignment("hard", *reversed(number_members(owner)[:2]))

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.registry import load
 
@@ -40,7 +40,7 @@ The JSON form of a level leaves the parameter out while it has its default value
 or the revision of the method must increase. The fingerprint of a store therefore does not change: ``two_hop: bool = field(default=False, metadata=ADDED)``.
 """
 
-CostModel = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], Params], npt.NDArray[np.float64]]
+CostModel = Callable[[LongArray, LongArray, Params], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ class RandomKey:
     level: int = 0
 
 
-def linear_cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: Params
-) -> npt.NDArray[np.float64]:
+def linear_cost(nodes: LongArray, edges: LongArray, params: Params) -> FloatArray:
     """Return the number of nodes and edges of each graph, the work of a method that visits each of them once.
 
     Args:
@@ -103,9 +101,9 @@ class GraphSizes:
         signed: True if a weight can be negative.
     """
 
-    nodes: npt.NDArray[np.int64]
-    edges: npt.NDArray[np.int64]
-    degree: npt.NDArray[np.int64]
+    nodes: LongArray
+    edges: LongArray
+    degree: LongArray
     signed: bool = False
 
 
@@ -120,14 +118,14 @@ class LevelBound:
         edges: number of stored coarse edges.
     """
 
-    seconds: npt.NDArray[np.float64]
-    memory: npt.NDArray[np.float64]
-    nodes: npt.NDArray[np.int64]
-    edges: npt.NDArray[np.int64]
+    seconds: FloatArray
+    memory: FloatArray
+    nodes: LongArray
+    edges: LongArray
 
 
 def linear_bound(
-    sizes: GraphSizes, nanoseconds: float, memory: float, *, nodes: npt.NDArray[np.int64] | None = None
+    sizes: GraphSizes, nanoseconds: float, memory: float, *, nodes: LongArray | None = None
 ) -> LevelBound:
     """Return the bound of a method whose time and memory are linear and whose coarse graphs have no additional edges.
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import BoolArray, IndexArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, PtrArray
 from tgp.ragged.node_attributes import NodeAttributes
@@ -29,9 +28,7 @@ Step = tuple[Assignment, BlockCSR]
 """Assignment and coarse graphs of one level."""
 
 
-def join_unchanged(
-    block: BlockCSR, done: npt.NDArray[np.bool_], assignment: Assignment, coarse: BlockCSR
-) -> Step:
+def join_unchanged(block: BlockCSR, done: BoolArray, assignment: Assignment, coarse: BlockCSR) -> Step:
     """Return a level in which some graphs are coarse and the others are unchanged.
 
     Args:
@@ -61,7 +58,7 @@ def join_unchanged(
     return Assignment("hard", super_ptr, cluster, weight, representative=representative), joined
 
 
-def remove_graphs(step: Step, failed: npt.NDArray[np.int64]) -> Step:
+def remove_graphs(step: Step, failed: LongArray) -> Step:
     """Remove the supernodes of graphs that failed at an earlier level.
 
     Such a graph has no nodes, but a dense method has the same number of supernodes in every graph.
@@ -118,13 +115,13 @@ def compose(first: Assignment, second: Assignment) -> Assignment:
 
 
 def _join_ids(
-    ids: npt.NDArray[np.int32] | None,
+    ids: IndexArray | None,
     counts: LongArray,
-    done: npt.NDArray[np.bool_],
+    done: BoolArray,
     new_ptr: LongArray,
     old_ptr: LongArray,
     sizes: LongArray,
-) -> npt.NDArray[np.int32]:
+) -> IndexArray:
     """Return ids of all graphs: those of active graphs with a new offset, and ``0, 1, ...`` for each unchanged graph.
 
     Args:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.laplacian_eigs import sum_by_index
 from tgp.engine.spectrum import Components, Spectrum, dense_laplacians
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import Array, BoolArray, LongArray
 from tgp.ragged.block import FloatArray, PtrArray
 
 __all__ = ["Clusters", "hyperbolic_errors", "reconstruction_errors", "restricted_approximations"]
@@ -64,10 +63,10 @@ class Clusters:
         counts = np.bincount(self.cluster[self.cluster >= 0], minlength=self.num_clusters)
         return np.maximum(counts, 1).astype(np.float64)
 
-    def undefined(self, node_ptr: PtrArray) -> npt.NDArray[np.bool_]:
+    def undefined(self, node_ptr: PtrArray) -> BoolArray:
         """Return ``[B]`` True for graphs with dropped nodes."""
         owner = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-        dropped: npt.NDArray[np.bool_] = np.bincount(owner[self.cluster < 0], minlength=len(node_ptr) - 1) > 0
+        dropped: BoolArray = np.bincount(owner[self.cluster < 0], minlength=len(node_ptr) - 1) > 0
         return dropped
 
 
@@ -125,7 +124,7 @@ def _distance(
 
 
 def hyperbolic_errors(
-    adjacency: Any, node_ptr: PtrArray, clusters: Sequence[Clusters], signals: npt.NDArray[Any]
+    adjacency: Any, node_ptr: PtrArray, clusters: Sequence[Clusters], signals: Array
 ) -> list[FloatArray]:
     r"""Return the hyperbolic error of each partition, one value per graph.
 
@@ -252,7 +251,7 @@ def _renumber(cluster: LongArray) -> tuple[LongArray, int]:
     return out, len(names)
 
 
-def _joined_components(parts: Components, partition: Clusters, graphs: int) -> npt.NDArray[np.bool_]:
+def _joined_components(parts: Components, partition: Clusters, graphs: int) -> BoolArray:
     """Return ``[B]`` True for graphs with a supernode that has nodes of two components."""
     kept = np.flatnonzero(partition.cluster >= 0)
     cluster, component = partition.cluster[kept], parts.of_node[kept]

@@ -28,18 +28,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.threads import run_over_ranges
-from tgp.kernels.array_types import FloatArray, PtrArray
+from tgp.kernels.array_types import Array, BoolArray, FloatArray, PtrArray
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
 
 __all__ = ["choose_kernels", "hierarchy_metrics", "level_metrics"]
 
-Metrics = dict[str, npt.NDArray[Any]]
+Metrics = dict[str, Array]
 
 SMALL_NODES = 63
 """Largest number of nodes of a graph whose rows are words of bits, see :data:`tgp.kernels.quality.WORD`."""
@@ -196,7 +194,7 @@ def _cluster_figures(before: Metrics, coarse_total: FloatArray | None) -> dict[s
         }
 
 
-def _expressive(assignment: Assignment, fine: BlockCSR) -> npt.NDArray[np.bool_]:
+def _expressive(assignment: Assignment, fine: BlockCSR) -> BoolArray:
     """Return True for each graph in which all rows of ``S`` have the same sum, other than zero."""
     if assignment.soft is not None:
         sums = assignment.soft.sum(axis=1, dtype=np.float64)

@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.edge_scores import EdgeScores, Share, prepare_scores
+from tgp.engine.edge_scores import EdgeScores, Score, Share, prepare_scores
 from tgp.engine.large_ranking import is_large, number_pairs
 from tgp.engine.level_method import RandomKey
 from tgp.engine.range_contraction import contract_rows
@@ -25,18 +25,9 @@ from tgp.kernels.array_types import BoolArray, LongArray, WordArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.fields import take_ragged
+from tgp.ragged.offsets import find_run
 
-__all__ = ["FEW_PAIRS", "MergeFirst", "Score", "draw_codes", "match_free", "match_once", "match_to_sizes"]
-
-
-Score = Callable[[BlockCSR, IndexArray | None], FloatArray | Share | None]
-"""Function ``(graphs, cluster) -> score`` that scores the edges before each round of matching.
-
-``graphs`` are undirected, see :func:`~tgp.engine.undirected.make_undirected`. ``cluster`` is the node of ``graphs`` to which each node of the graphs of the
-round before belongs, and ``None`` in the first round. A method with node values carries them along by it. The result has one
-number per stored entry, the same for both directions of an edge, or is ``None`` if all edges are equal. Scores that are the weights
-divided by degrees need no array: see :class:`~tgp.engine.edge_scores.Share`. The largest score is matched first. Numbers must not be NaN.
-"""
+__all__ = ["FEW_PAIRS", "MergeFirst", "draw_codes", "match_free", "match_once", "match_to_sizes"]
 
 MergeFirst = Callable[[BlockCSR, FloatArray, IndexArray, LongArray, WordArray], Assignment | None]
 """Function ``(graphs, scores, label, excess, code) -> assignment`` that merges nodes before each matching, or returns ``None``.
@@ -233,7 +224,7 @@ class _Run:
             raise GraphError(
                 "a component cannot be merged further: expected a score for every edge that is a number and the same for "
                 "both directions, got others",
-                graph=int(np.searchsorted(self.graphs.node_ptr, node, side="right")) - 1,
+                graph=find_run(self.graphs.node_ptr, node),
             )
         few = (found < excess) & (found < self.few_pairs * (excess + targets))
         if few.any():

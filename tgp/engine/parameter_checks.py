@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import math
+from typing import Any, get_args
 
 import numpy as np
 
 from tgp.errors import ParameterError
 
-__all__ = ["check_positive", "check_share", "check_whole"]
+__all__ = ["check_choice", "check_positive", "check_share", "check_whole"]
+
+
+def check_choice(name: str, value: object, choices: Any, *, hint: str | None = None) -> None:
+    """Check that a parameter has one of some values.
+
+    Args:
+        name: name of the parameter.
+        value: its value.
+        choices: type that lists the values, such as ``Literal["auto", "greedy"]``, or the values.
+        hint: text that is added to the error.
+
+    Raises:
+        ParameterError: if the value is not one of them.
+    """
+    allowed = get_args(choices) or tuple(choices)
+    if value not in allowed:
+        raise ParameterError(
+            f"{name} is unknown: expected one of {', '.join(map(str, allowed))}, got {value!r}",
+            field=name,
+            hint=hint,
+        )
 
 
 def check_whole(

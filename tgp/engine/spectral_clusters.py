@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.block_algebra import Rows, row_sums
 from tgp.engine.laplacian_eigs import (
@@ -22,6 +21,7 @@ from tgp.engine.laplacian_eigs import (
 )
 from tgp.engine.level_method import RandomKey
 from tgp.engine.threads import run_over_ranges
+from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -45,9 +45,7 @@ MAX_ROUNDS = 100
 """Largest number of Lloyd iterations of one k-means run."""
 
 
-def filter_rows(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, keep: npt.NDArray[np.bool_]
-) -> Rows:
+def filter_rows(indptr: PtrArray, indices: IndexArray, weight: FloatArray, keep: BoolArray) -> Rows:
     """Return the rows with only those entries for which ``keep`` is True.
 
     Args:
@@ -75,7 +73,7 @@ def affinity_rows(block: BlockCSR) -> Rows:
     )
 
 
-def dense_work(sizes: npt.NDArray[np.int64]) -> PtrArray:
+def dense_work(sizes: LongArray) -> PtrArray:
     """Return offsets of the work of dense eigensolvers, for :func:`~tgp.engine.threads.run_over_ranges`.
 
     Args:
@@ -177,7 +175,7 @@ def _graph_rows(rows: Rows, nodes: slice) -> Rows:
 
 def _embed(rows: Rows, k: int) -> FloatArray:
     """Return spectral coordinates ``[n, k]``, scaled as in :func:`~tgp.kernels.spectral_basis.embed_graphs`."""
-    degree = row_sums(rows)
+    degree = row_sums(*rows)
     mass = np.where(degree > 0, degree, 1.0)
     total = float(degree.sum())
     scale = np.sqrt(total if total > 0 else 1.0) / np.sqrt(mass)
@@ -185,7 +183,7 @@ def _embed(rows: Rows, k: int) -> FloatArray:
     return np.ascontiguousarray((graph_modes(rows, mass, k, effort) * scale).T)
 
 
-def divide_clusters(sizes: npt.NDArray[np.int64], k: int) -> tuple[npt.NDArray[np.int64], IndexArray]:
+def divide_clusters(sizes: LongArray, k: int) -> tuple[LongArray, IndexArray]:
     """Divide ``k`` clusters among more than ``k`` components.
 
     A component with at least ``n / k`` of the ``n`` nodes gets clusters of its own. Their number is proportional to its size
@@ -292,9 +290,9 @@ def cluster_modes(
 
 def _large_cluster_modes(
     rows: Rows,
-    nodes: npt.NDArray[np.int64],
+    nodes: LongArray,
     cluster: IndexArray,
-    position: npt.NDArray[np.int64],
+    position: LongArray,
     num_modes: int,
     normalized: bool,
     effort: Effort,

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array, BoolArray, LongArray
 from tgp.ragged.block import FloatArray, PtrArray
 
 __all__ = [
@@ -55,7 +56,7 @@ class Spectrum:
         large: lowest solutions of the components with more than :data:`MAX_DENSE_SIZE` nodes.
     """
 
-    zeros: npt.NDArray[np.int64]
+    zeros: LongArray
     values: FloatArray
     highest: FloatArray | None = None
     large: tuple[LargeModes, ...] = ()
@@ -71,7 +72,7 @@ class LargeModes:
         vectors: ``[n, k]`` eigenvectors, orthonormal in ``M``.
     """
 
-    nodes: npt.NDArray[np.int64]
+    nodes: LongArray
     values: FloatArray
     vectors: FloatArray
 
@@ -99,13 +100,13 @@ class Components:
         self._order = np.argsort(self.of_node, kind="stable")
         self._start = np.cumsum(self.size) - self.size
 
-    def stacks(self) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    def stacks(self) -> Iterator[tuple[LongArray, LongArray]]:
         """Yield groups of small components of equal size: their numbers ``[c]`` and their nodes ``[c, n]``."""
         for n in np.unique(self.size[(self.size > 1) & (self.size <= MAX_DENSE_SIZE)]).tolist():
             for some in _batches(np.flatnonzero(self.size == n), n):
                 yield some, self._order[self._start[some][:, None] + np.arange(n)]
 
-    def large(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    def large(self) -> Iterator[tuple[int, LongArray]]:
         """Yield the number and the nodes of every component with more than :data:`MAX_DENSE_SIZE` nodes."""
         for c in np.flatnonzero(self.size > MAX_DENSE_SIZE).tolist():
             yield c, self._order[self._start[c] : self._start[c] + self.size[c]]
@@ -113,7 +114,7 @@ class Components:
 
 def graph_spectrum(
     edge_index: npt.NDArray[np.integer[Any]],
-    weight: npt.NDArray[Any] | None,
+    weight: Array | None,
     node_ptr: PtrArray,
     modes: int,
     *,
@@ -166,10 +167,10 @@ class _Collector:
     """Values of the graphs of a block, in any order."""
 
     def __init__(self) -> None:
-        self.owners: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        self.owners: list[LongArray] = [np.zeros(0, np.int64)]
         self.values: list[FloatArray] = [np.zeros(0)]
 
-    def add(self, graphs: npt.NDArray[np.int64], values: FloatArray) -> None:
+    def add(self, graphs: LongArray, values: FloatArray) -> None:
         """Add the rows of ``values``, one for each of ``graphs``."""
         self.owners.append(np.repeat(graphs, values.shape[1]))
         self.values.append(values.ravel())
@@ -225,7 +226,7 @@ def highest_error(fine: Spectrum, coarse: Spectrum) -> FloatArray:
     return _mean(np.abs(ratio - 1.0), both, both.sum(axis=1) >= 1)
 
 
-def undirected(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, n: int) -> Any:
+def undirected(edge_index: Array, weight: Array | None, n: int) -> Any:
     """Return the sparse matrix ``max((A + A^T) / 2, 0)`` of a block with ``n`` nodes.
 
     Args:
@@ -245,7 +246,7 @@ def undirected(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, n:
     return matrix
 
 
-def _add_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, n: int) -> Any:
+def _add_edges(edge_index: Array, weight: Array | None, n: int) -> Any:
     from scipy.sparse import coo_array
 
     given = np.ones(edge_index.shape[1]) if weight is None else np.asarray(weight, np.float64).reshape(-1)
@@ -257,12 +258,12 @@ def _add_edges(edge_index: npt.NDArray[Any], weight: npt.NDArray[Any] | None, n:
     return matrix
 
 
-def _batches(ids: npt.NDArray[np.int64], n: int) -> list[npt.NDArray[np.int64]]:
+def _batches(ids: LongArray, n: int) -> list[LongArray]:
     step = max(1, BATCH_ENTRIES // (n * n))
     return [ids[low : low + step] for low in range(0, len(ids), step)]
 
 
-def dense_laplacians(adjacency: Any, nodes: npt.NDArray[np.int64]) -> FloatArray:
+def dense_laplacians(adjacency: Any, nodes: LongArray) -> FloatArray:
     """Return the matrices ``D - A``, ``[c, n, n]``, of components whose nodes are the rows of ``nodes``."""
     count, n = nodes.shape
     flat = nodes.ravel()
@@ -275,7 +276,7 @@ def dense_laplacians(adjacency: Any, nodes: npt.NDArray[np.int64]) -> FloatArray
     return stack
 
 
-def _dense_modes(adjacency: Any, nodes: npt.NDArray[np.int64], mass: FloatArray) -> FloatArray:
+def _dense_modes(adjacency: Any, nodes: LongArray, mass: FloatArray) -> FloatArray:
     """Return the modes ``[c, n - 1]`` of components, whose nodes are the rows of ``nodes``."""
     root = 1.0 / np.sqrt(mass[nodes])
     laplacian = root[:, :, None] * dense_laplacians(adjacency, nodes) * root[:, None, :]
@@ -284,7 +285,7 @@ def _dense_modes(adjacency: Any, nodes: npt.NDArray[np.int64], mass: FloatArray)
     return values
 
 
-def _iterative_modes(inner: Any, nodes: npt.NDArray[np.int64], mass: FloatArray, modes: int) -> LargeModes:
+def _iterative_modes(inner: Any, nodes: LongArray, mass: FloatArray, modes: int) -> LargeModes:
     """Return the lowest modes of one large component with the adjacency matrix ``inner``."""
     from tgp.engine.laplacian_eigs import lowest_modes
 
@@ -320,7 +321,7 @@ def _lanczos_modes(inner: Any, mass: FloatArray, modes: int) -> FloatArray:
     return values
 
 
-def _lowest_values(owner: npt.NDArray[np.int64], values: FloatArray, graphs: int, modes: int) -> FloatArray:
+def _lowest_values(owner: LongArray, values: FloatArray, graphs: int, modes: int) -> FloatArray:
     """Return the smallest values ``[B, modes]`` of each graph. ``owner`` is the graph of each value."""
     order = np.lexsort((values, owner))
     owner, values = owner[order], values[order]
@@ -347,6 +348,6 @@ def _best_factor(ratio: FloatArray) -> FloatArray:
     return np.where(chosen > 0, 1.0 / np.where(chosen > 0, chosen, 1.0), 1.0)
 
 
-def _mean(values: FloatArray, use: npt.NDArray[np.bool_], enough: npt.NDArray[np.bool_]) -> FloatArray:
+def _mean(values: FloatArray, use: BoolArray, enough: BoolArray) -> FloatArray:
     total = np.where(use, values, 0.0).sum(axis=1)
     return np.where(enough, total / np.maximum(use.sum(axis=1), 1), np.nan)

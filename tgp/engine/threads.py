@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.kernels.array_types import LongArray
 from tgp.ragged.block import PtrArray
 
 __all__ = ["cut_ranges", "limit_threads", "num_threads", "run_over_items", "run_over_ranges", "run_ranges"]
@@ -56,7 +56,7 @@ def limit_threads(limit: int | None) -> Iterator[None]:
         _limits.remove(max(int(limit), 1))
 
 
-def cut_ranges(cost_ptr: PtrArray, ranges: int) -> npt.NDArray[np.int64]:
+def cut_ranges(cost_ptr: PtrArray, ranges: int) -> LongArray:
     """Return the bounds of at most ``ranges`` ranges of items with about equal work, from 0 to the number of items.
 
     Args:
@@ -98,7 +98,7 @@ def run_over_items(kernel: Callable[[int, int], object], items: int) -> None:
     run_ranges(kernel, np.unique(np.arange(ranges + 1) * items // ranges), threads)
 
 
-def run_ranges(kernel: Callable[[int, int], object], bounds: npt.NDArray[np.int64], threads: int) -> None:
+def run_ranges(kernel: Callable[[int, int], object], bounds: LongArray, threads: int) -> None:
     """Call ``kernel(bounds[i], bounds[i + 1])`` for every range. Ranges are started in ascending order.
 
     Args:

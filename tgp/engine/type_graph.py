@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.contraction import contract
 from tgp.errors import UnknownNameError
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import BoolArray, FloatArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
@@ -73,8 +72,8 @@ def connect_types(block: BlockCSR, node_type: LongArray, mode: TypeGraph = "auto
 
 
 def _common_neighbours(
-    rows: LongArray, cols: LongArray, node_type: LongArray, chosen: npt.NDArray[np.bool_]
-) -> tuple[LongArray, LongArray, npt.NDArray[np.float64]]:
+    rows: LongArray, cols: LongArray, node_type: LongArray, chosen: BoolArray
+) -> tuple[LongArray, LongArray, FloatArray]:
     """Return pairs of chosen nodes of one type with a neighbour of another type in common, and their weights."""
     middle, node = np.concatenate([rows, cols]), np.concatenate([cols, rows])
     middle, node = middle[chosen[node]], node[chosen[node]]

@@ -16,7 +16,7 @@ from tgp.engine.methods import METHODS
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.engine.type_graph import TypeGraph, connect_types
 from tgp.errors import InputError
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.ragged import Assignment, BlockCSR, Hierarchy, Level
 from tgp.ragged.node_attributes import NodeAttributes
 from tgp.ragged.offsets import offsets
@@ -184,7 +184,7 @@ def restrict_type(
     return Hierarchy(first, tuple(levels))
 
 
-def _own_offsets(own: npt.NDArray[np.bool_], ptr: LongArray) -> LongArray:
+def _own_offsets(own: BoolArray, ptr: LongArray) -> LongArray:
     """Return the offsets of the marked rows."""
     found: LongArray = np.concatenate([[0], np.cumsum(own)])[ptr].astype(np.int64)
     return found

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.carry import MAP, CarryRules, CarryStep, resolve
 from tgp.engine.carry_fields import carry_fields
@@ -24,7 +23,7 @@ from tgp.engine.typed_levels import (
     union_hierarchy,
 )
 from tgp.errors import GraphError, InputError, UnknownNameError
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import BlockCSR, Field, GraphTable, Hierarchy, Level
 from tgp.ragged.node_attributes import NodeAttributes, RowArray, check_node_values
 from tgp.ragged.types import EDGE_TYPE, NODE_TYPE, Relation, TypedEdges, TypedField, TypedNodes, TypeTable
@@ -282,7 +281,7 @@ def _union_level(step: TypedStep, fields: dict[str, Field]) -> Level:
 
 def join_values(
     name: str,
-    parts: Sequence[npt.NDArray[Any]],
+    parts: Sequence[Array],
     ptrs: Sequence[LongArray],
     types: Sequence[str],
     node_type: LongArray,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tgp.engine.level_method import GraphSizes, LevelBound
 from tgp.engine.schedule import LevelSpec, Schedule
 from tgp.errors import InputError
-from tgp.kernels.array_types import FloatArray
+from tgp.kernels.array_types import FloatArray, LongArray
 
 __all__ = ["COST_PER_SECOND", "DEFAULT_SHARD_SIZE", "UnitPlan", "WorkBound", "bound_work", "plan_units"]
 
@@ -215,21 +215,21 @@ def _bound_level(spec: LevelSpec, sizes: GraphSizes) -> LevelBound:
     )
 
 
-def _sizes(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
+def _sizes(values: npt.ArrayLike, name: str) -> LongArray:
     out = np.atleast_1d(np.asarray(values, dtype=np.int64))
     if out.ndim != 1 or (out < 0).any():
         raise InputError(f"{name} is wrong: expected a vector of sizes >= 0, got {values!r}", field=name)
     return out
 
 
-def _id_bytes(nodes: FloatArray | npt.NDArray[np.int64]) -> FloatArray:
+def _id_bytes(nodes: FloatArray | LongArray) -> FloatArray:
     """Return the stored size of a node id. A unit uses the size of its largest graph; this is the size per graph."""
     return np.where(nodes <= 2**8, 1.0, np.where(nodes <= 2**16, 2.0, 4.0))
 
 
 def _estimate(
-    nodes: npt.NDArray[np.int64],
-    edges: npt.NDArray[np.int64],
+    nodes: LongArray,
+    edges: LongArray,
     schedule: Schedule,
     weighted: bool,
     metrics: bool,

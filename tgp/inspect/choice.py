@@ -108,7 +108,7 @@ BASELINES = ("nopool", "random")
 
 @dataclass(frozen=True)
 class Needs:
-    """Requirements and wishes of a user.
+    """Requirements and preferences of a user.
 
     Args:
         train: True for a layer that runs in the model, False for levels that are computed before training.

@@ -13,11 +13,10 @@ import numpy.typing as npt
 from tgp.errors import InputError
 from tgp.inspect.export import level_ptr, local_arrays
 from tgp.inspect.partition_similarity import ComposedClusters, partition_similarity
-from tgp.inspect.places import shown_location
 from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Level
 from tgp.store import StoreReader
-from tgp.store.locations import Location, open_store, parse_location
+from tgp.store.locations import Location, open_store, parse_location, shown_location
 
 __all__ = ["Comparison", "EdgeChanges", "LevelComparison", "compare_hierarchies", "compare_stores"]
 

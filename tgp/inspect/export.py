@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError, StoreError, UnknownNameError
-from tgp.inspect.graphml import field_columns, graphml_text, own_columns
+from tgp.inspect.graphml_writer import field_columns, graphml_text, own_columns
 from tgp.inspect.output_file import FolderWriter
-from tgp.inspect.places import shown_location
 from tgp.inspect.stream_arrays import LARGE, StreamedArray, StreamedValues, Values, stream_graph, stream_level
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import Level
 from tgp.store import StoreReader
-from tgp.store.locations import Location, open_store
+from tgp.store.locations import Location, open_store, shown_location
 from tgp.store.read.memory_need import check_graphs, has_large_graph
 from tgp.text import file_name, inert_text, unique_names
 
@@ -249,11 +248,6 @@ def _streamed_npz_values(reader: StoreReader, name: str, ids: LongArray) -> _Npz
         yield f"level-{number}.npz", stream_level(reader, graph, name, number)
 
 
-def _level_names(level: Level, arrays: Iterable[str], to: str) -> dict[str, str]:
-    """Return the names that the fields of a level have in a file with other arrays."""
-    return exported_names(level.fields, to, arrays)
-
-
 def _write_npz(files: FolderWriter, name: str, arrays: dict[str, Values]) -> None:
     """Write a numpy archive. ``np.savez`` takes names as keywords, so that ``file`` is no possible name."""
     with files.create(name) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
@@ -302,7 +296,7 @@ def _to_pyg(reader: StoreReader, name: str, ids: LongArray, files: FolderWriter)
     for number, level in enumerate(reader.gather_levels(ids, name), start=1):
         arrays = local_arrays(level)
         ptrs = {key: level_ptr(level, key) for key in arrays}
-        for key, member in _level_names(level, arrays, "pyg").items():
+        for key, member in exported_names(level.fields, "pyg", arrays).items():
             if level.fields[key].form == "rows":
                 arrays[member], ptrs[member] = level.fields[key].values, level.fields[key].ptr
         save(f"level-{number}.pt", arrays, ptrs, np.diff(level.super_ptr))

@@ -14,9 +14,8 @@ from tgp.build.findings import Finding, find_problems, finite_values, keeps_most
 from tgp.build.summary import HierarchySummary, LevelSummary, describe_fields, describe_manifest
 from tgp.errors import InputError, StoreError
 from tgp.inspect.figures import figure_of
-from tgp.inspect.places import shown_location
 from tgp.store import StoreReader
-from tgp.store.locations import Location, open_store
+from tgp.store.locations import Location, open_store, shown_location
 
 __all__ = [
     "SpectralOptions",

@@ -59,7 +59,7 @@ def dominant_vector(
 
     Args:
         count: Number of rows.
-        ptr, inner, to, prob, degree: Output of :func:`tgp.kernels.kron_walk.step_probabilities`.
+        ptr, inner, to, prob, degree: Output of :func:`tgp.kernels.kron_core.step_probabilities`.
         signed: True if a weight of the graph is negative.
         tolerance: Probability that the walks may lose on average, weighted by the weights of their starts.
         vector: ``[count]`` output: the eigenvector.

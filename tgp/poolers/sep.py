@@ -11,7 +11,7 @@ from tgp.engine.methods.sep import Cut
 from tgp.select.sep_select import SEPSelect
 from tgp.src.level import LevelPooling
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import check_levels
+from tgp.utils.checks import check_levels
 from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.signature import base_kwargs
 from tgp.utils.typing import ConnectionType, LiftType, ReduceType, SinvType

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
+from tgp.kernels.array_types import FloatArray, IndexArray, LongArray, PtrArray
 from tgp.ragged.block_checks import (
     check_edge_list,
     check_edges,
@@ -170,7 +170,7 @@ class BlockCSR:
         return block
 
     @classmethod
-    def _sorted(cls, edges: npt.NDArray[np.int64], values: FloatArray | None, ptr: PtrArray) -> BlockCSR:
+    def _sorted(cls, edges: LongArray, values: FloatArray | None, ptr: PtrArray) -> BlockCSR:
         from tgp.kernels import csr
 
         given = _NO_WEIGHT if values is None else values
@@ -184,7 +184,7 @@ class BlockCSR:
         rows: IndexArray = csr.row_ids(self.indptr)
         return rows
 
-    def edge_index(self) -> npt.NDArray[np.int64]:
+    def edge_index(self) -> LongArray:
         """Return the edge list ``[2, nnz]`` int64, sorted by source and target."""
         return np.stack([self.rows(), self.indices]).astype(np.int64)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.kernels.array_types import FloatArray, PtrArray
+from tgp.kernels.array_types import Array, FloatArray, LongArray, PtrArray
 
 __all__ = [
     "MAX_NODES",
@@ -47,7 +47,7 @@ def check_edge_list(edge_index: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
     return edges
 
 
-def make_writeable(array: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
+def make_writeable(array: Array, dtype: type[np.generic]) -> Array:
     """Return a C-contiguous and writeable array. For read-only arrays numba would compile the kernels again."""
     out = np.ascontiguousarray(array, dtype=dtype)
     return out if out.flags.writeable else out.copy()
@@ -113,7 +113,7 @@ def make_node_ptr(
     return ptr
 
 
-def check_edges(edges: npt.NDArray[np.int64], node_ptr: PtrArray) -> None:
+def check_edges(edges: LongArray, node_ptr: PtrArray) -> None:
     """Check that all ids are valid and that no edge connects two graphs."""
     from tgp.kernels import csr
 

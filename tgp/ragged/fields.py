@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError, InputError
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged.block import BlockCSR, PtrArray
 from tgp.ragged.node_attributes import NodeAttributes, check_node_values
 from tgp.ragged.offsets import offsets
@@ -23,7 +24,7 @@ tensor, or a tensor that is stacked along a new axis), ``json`` is a list, dicti
 the others are plain Python numbers and strings."""
 
 
-def take_ragged(ptr: PtrArray, ids: npt.NDArray[np.int64]) -> tuple[PtrArray, npt.NDArray[np.int64]]:
+def take_ragged(ptr: PtrArray, ids: LongArray) -> tuple[PtrArray, LongArray]:
     """Return the offsets and the source positions of the elements of some runs.
 
     Args:
@@ -57,7 +58,7 @@ class Field:
     """
 
     name: str
-    values: npt.NDArray[Any]
+    values: Array
     ptr: PtrArray
     axis: int = 0
     form: FieldForm = "rows"
@@ -79,7 +80,7 @@ class Field:
         ptr = offsets(np.concatenate([np.diff(part.ptr) for part in parts]))
         return replace(parts[0], values=values, ptr=ptr)
 
-    def take(self, ids: npt.NDArray[np.int64]) -> Field:
+    def take(self, ids: LongArray) -> Field:
         """Return the field of some graphs.
 
         Args:
@@ -89,7 +90,7 @@ class Field:
         values = np.take(self.values, positions, axis=self.axis)
         return Field(self.name, values, ptr, self.axis, self.form, self.shifted)
 
-    def item(self, graph: int) -> npt.NDArray[Any]:
+    def item(self, graph: int) -> Array:
         """Return the array of one graph, with its row axis.
 
         Args:
@@ -245,7 +246,7 @@ class GraphTable:
         return self
 
 
-def _are_ids(entry: Field, sizes: npt.NDArray[np.int64]) -> bool:
+def _are_ids(entry: Field, sizes: LongArray) -> bool:
     """Return True if all values of a field lie between 0 and the number of nodes of their graph."""
     ids = entry.values if entry.axis != 0 else np.moveaxis(entry.values, 0, -1)
     filled = np.flatnonzero(np.diff(entry.ptr))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.display import repr_html
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged.block import BlockCSR, PtrArray
 from tgp.ragged.fields import Field
 from tgp.ragged.offsets import offsets
@@ -20,7 +21,7 @@ __all__ = ["Assignment", "AssignmentKind", "EdgeList", "Hierarchy", "IdArray", "
 
 AssignmentKind = Literal["hard", "onehot", "soft"]
 
-IdArray = npt.NDArray[Any]
+IdArray = Array
 """Ids of nodes or supernodes of a block: int32 from the engine, int64 from a store."""
 
 
@@ -216,8 +217,8 @@ class EdgeList(NamedTuple):
     """
 
     edge_ptr: PtrArray
-    edge_index: npt.NDArray[np.int64]
-    edge_weight: npt.NDArray[Any] | None = None
+    edge_index: LongArray
+    edge_weight: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +279,7 @@ class Level:
     def _made_edges(self) -> EdgeList:
         return EdgeList(self.block.edge_ptr, *self.edge_arrays())
 
-    def edge_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any] | None]:
+    def edge_arrays(self) -> tuple[LongArray, Array | None]:
         """Return :attr:`edge_index` and :attr:`edge_weight`. Rows are converted in each call."""
         if isinstance(self.coarse, EdgeList):
             return self.coarse.edge_index, self.coarse.edge_weight
@@ -311,7 +312,7 @@ class Level:
             first.method, np.concatenate([[0], *node_ptr]), assignment, edges, first.weight_dtype, fields
         )
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return the arrays of the edge list and of the assignment by name, without those that are ``None``."""
         given = self.assignment
         named = {
@@ -336,12 +337,12 @@ class Level:
         return self.edges.edge_ptr
 
     @property
-    def edge_index(self) -> npt.NDArray[np.int64]:
+    def edge_index(self) -> LongArray:
         """``[2, E]`` ends of each coarse edge."""
         return self.edges.edge_index
 
     @property
-    def edge_weight(self) -> npt.NDArray[Any] | None:
+    def edge_weight(self) -> Array | None:
         """``[E]`` weights of the coarse edges, or ``None``."""
         return self.edges.edge_weight
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.kernels.array_types import FloatArray, PtrArray
+from tgp.kernels.array_types import FloatArray, LongArray, PtrArray
+from tgp.ragged.offsets import find_run
 
 __all__ = ["NodeAttributes", "check_node_values", "unit_scales"]
 
@@ -31,7 +32,7 @@ class NodeAttributes:
     values: Mapping[str, RowArray]
     members: FloatArray | None = None
 
-    def take(self, positions: npt.NDArray[np.int64]) -> NodeAttributes:
+    def take(self, positions: LongArray) -> NodeAttributes:
         """Return the attributes of some nodes.
 
         Args:
@@ -104,7 +105,7 @@ def check_node_values(name: str, values: npt.ArrayLike, node_ptr: PtrArray, meth
         is_clean = bool(np.isfinite(found.sum(dtype=np.float64)))
     if not is_clean and not (finite := np.isfinite(found).all(axis=1)).all():
         node = int(np.argmin(finite))
-        graph = int(np.searchsorted(node_ptr, node, side="right")) - 1
+        graph = find_run(node_ptr, node)
         raise InputError(
             f"{name!r}{user} is not finite: expected finite numbers, got {found[node][~np.isfinite(found[node])][0]} at node "
             f"{node - int(node_ptr[graph])} of graph {graph}",

@@ -14,11 +14,10 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError, UnknownNameError
-from tgp.kernels.array_types import LongArray
-from tgp.ragged.offsets import offsets
+from tgp.kernels.array_types import Array, BoolArray, LongArray
+from tgp.ragged.offsets import find_run, offsets
 
 __all__ = [
     "EDGE_TYPE",
@@ -100,7 +99,7 @@ class TypeTable:
         return None
 
     @cached_property
-    def ends(self) -> npt.NDArray[np.int64]:
+    def ends(self) -> LongArray:
         """``[R, 2]`` numbers of the types of the sources and targets of each relation."""
         found = [
             [self.nodes.index(relation[0]), self.nodes.index(relation[2])] for relation in self.relations
@@ -212,7 +211,7 @@ class TypedNodes:
         InputError: If a type does not exist.
     """
 
-    def __init__(self, node_type: npt.NDArray[Any], node_ptr: npt.NDArray[Any], count: int) -> None:
+    def __init__(self, node_type: Array, node_ptr: Array, count: int) -> None:
         self.node_type: LongArray = node_type.astype(np.int64, copy=False)
         self.node_ptr: LongArray = node_ptr.astype(np.int64, copy=False)
         self.count = count
@@ -232,9 +231,9 @@ class TypedNodes:
         """``[B + 1]`` offsets of the nodes of each type."""
         return _type_offsets(self.node_type, self.node_ptr, self.count)
 
-    def mask(self, number: int) -> npt.NDArray[np.bool_]:
+    def mask(self, number: int) -> BoolArray:
         """Return True for the nodes of a type."""
-        found: npt.NDArray[np.bool_] = self.node_type == number
+        found: BoolArray = self.node_type == number
         return found
 
 
@@ -254,9 +253,9 @@ class TypedEdges:
 
     def __init__(
         self,
-        edge_index: npt.NDArray[Any],
-        edge_type: npt.NDArray[Any],
-        edge_ptr: npt.NDArray[Any],
+        edge_index: Array,
+        edge_type: Array,
+        edge_ptr: Array,
         nodes: TypedNodes,
         types: TypeTable,
     ) -> None:
@@ -270,7 +269,7 @@ class TypedEdges:
             wrong = nodes.node_type[self.edge_index] != types.ends[self.edge_type].T
             if wrong.any():
                 edge = int(np.argmax(wrong.any(axis=0)))
-                graph = int(np.searchsorted(self.edge_ptr, edge, side="right")) - 1
+                graph = find_run(self.edge_ptr, edge)
                 raise InputError(
                     f"{EDGE_TYPE} of graph {graph} does not fit: an end of an edge of relation "
                     f"{'-'.join(types.relations[int(self.edge_type[edge])])} has another type",
@@ -297,7 +296,7 @@ def _check_numbers(numbers: LongArray, ptr: LongArray, count: int, name: str) ->
     wrong = (numbers < 0) | (numbers >= count)
     if wrong.any():
         row = int(np.argmax(wrong))
-        graph = int(np.searchsorted(ptr, row, side="right")) - 1
+        graph = find_run(ptr, row)
         raise InputError(
             f"{name} of graph {graph} is out of range: expected numbers in [0, {count}), got {int(numbers[row])}",
             field=name,
@@ -311,9 +310,7 @@ def _type_offsets(numbers: LongArray, ptr: LongArray, count: int) -> list[LongAr
     return [offsets(table[:, number]) for number in range(count)]
 
 
-def first_merged_types(
-    before: npt.NDArray[Any], after: npt.NDArray[Any], cluster: npt.NDArray[Any]
-) -> int | None:
+def first_merged_types(before: Array, after: Array, cluster: Array) -> int | None:
     """Return the first node whose supernode has another type, or ``None``.
 
     Args:

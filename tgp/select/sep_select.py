@@ -8,11 +8,11 @@ from torch import Tensor
 
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods.sep import Cut, assign_levels
-from tgp.errors import InputError
 from tgp.select.base_select import Select as Select
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import LevelSelect, to_select_output
 from tgp.utils.blocks import pooled_batch, to_block
+from tgp.utils.checks import check_levels
 from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.ops.connectivity import connectivity_to_edge_index as connectivity_to_edge_index
 from tgp.utils.tracing import opaque
@@ -60,8 +60,7 @@ class SEPSelect(LevelSelect):
             InputError: if there is no connectivity, or ``levels`` is less than 1.
         """
         check_connectivity(edge_index, "this selection")
-        if levels < 1:
-            raise InputError(f"'levels' must be >= 1, got {levels}", field="levels")
+        check_levels(levels)
         source = to_block(edge_index, edge_weight, batch, num_nodes, batch_size)
         outputs = []
         for assignment in assign_levels(source.block, self.spec.params, RandomKey(self.seed), levels):

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from tgp.errors import DatasetError
 from tgp.input_limits import check_regular
-from tgp.sources.edge_arrays import ArrayReader
+from tgp.sources.edge_arrays import ArrayReader, ParquetReader
 from tgp.sources.edge_folders import StoredEdges, find_raw_edges, open_raw_edges
 from tgp.sources.edge_reader import EdgeReader, translate_errors
-from tgp.sources.edge_tables import ParquetReader
 from tgp.sources.edge_text import TextReader
 from tgp.sources.names import EDGE_LIST_SUFFIXES
 

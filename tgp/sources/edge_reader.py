@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tgp.errors import DatasetError, TgpError
 from tgp.input_limits import READ_ERRORS, describe
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import Array, FloatArray, LongArray
 
 __all__ = ["EdgePiece", "EdgeReader", "check_weights", "translate_errors"]
 
@@ -29,7 +29,7 @@ class EdgePiece:
     """
 
     edges: LongArray
-    weight: npt.NDArray[np.float64] | None
+    weight: FloatArray | None
     position: int
 
 
@@ -109,7 +109,7 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise DatasetError(f"{path} cannot be read: {describe(error)}", hint=hint) from error
 
 
-def check_weights(weights: npt.NDArray[Any], where: str, dtype: npt.DTypeLike) -> npt.NDArray[np.float64]:
+def check_weights(weights: Array, where: str, dtype: npt.DTypeLike) -> FloatArray:
     """Return weights rounded to their type, as float64.
 
     Args:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import DatasetError
 from tgp.input_limits import decompress
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.sources.edge_reader import EdgePiece, EdgeReader, check_weights
 
 __all__ = ["TextReader", "parse_edge_text"]
@@ -31,9 +31,7 @@ _BYTES_PER_LINE = 16
 _CHUNK = 1 << 20
 
 
-def parse_edge_text(
-    path: Path | str, text: str, before: int = 0
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def parse_edge_text(path: Path | str, text: str, before: int = 0) -> tuple[LongArray, FloatArray]:
     """Parse whole lines ``u v`` or ``u v weight``, separated by blanks, commas or semicolons. Comments are left out.
 
     Args:
@@ -51,7 +49,7 @@ def parse_edge_text(
     return _parse_lines(path, before, text) if found is None else found
 
 
-def _parse_integers(text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None:
+def _parse_integers(text: str) -> tuple[LongArray, FloatArray] | None:
     """Return ids and weights of lines of two or three whole numbers; ``None`` for all other text."""
     if not text.strip(" ,;\t\n") or not _INTEGERS.fullmatch(text):
         return None
@@ -64,9 +62,7 @@ def _parse_integers(text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.fl
     return np.ascontiguousarray(table[:, :2]).ravel(), table[:, 2:].ravel().astype(np.float64)
 
 
-def _parse_lines(
-    path: Path | str, before: int, text: str
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def _parse_lines(path: Path | str, before: int, text: str) -> tuple[LongArray, FloatArray]:
     """Return ids and weights of lines of any kind. ``before`` is the number of lines before them."""
     ids, weights = array("q"), array("d")
     for number, line in enumerate(text.split("\n"), before + 1):
@@ -169,7 +165,7 @@ class TextReader(EdgeReader):
         self.weight_dtype = np.dtype(np.float32)
         return EdgePiece(edges, check_weights(values, where, np.float32), position)
 
-    def _parse_other(self, text: bytes, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    def _parse_other(self, text: bytes, start: int) -> tuple[LongArray, FloatArray]:
         """Parse lines that the kernel does not know, and name the line of an error."""
         try:
             lines = text.decode("utf-8")

@@ -8,10 +8,10 @@ from typing import Any
 from xml.parsers import expat
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import DatasetError
 from tgp.input_limits import READ_ERRORS, describe, input_budget
+from tgp.kernels.array_types import Array
 from tgp.ragged import GraphTable
 from tgp.sources.tables import table_from_arrays
 
@@ -114,9 +114,7 @@ def _parse(path: Path) -> ET.Element:
             raise DatasetError(f"{path} is not GraphML: {describe(error)}") from error
 
 
-def _edge_arrays(
-    path: Path, graph: ET.Element, ids: dict[str | None, int], keys: Keys
-) -> dict[str, npt.NDArray[Any]]:
+def _edge_arrays(path: Path, graph: ET.Element, ids: dict[str | None, int], keys: Keys) -> dict[str, Array]:
     pairs: list[tuple[int, int]] = []
     weights: list[float] = []
     weight_key = next((k for k, (_, name, kind) in keys.items() if name == "weight" and kind in _TYPES), None)
@@ -132,15 +130,15 @@ def _edge_arrays(
         for ends in ((u, v),) if edge.get("directed", default) == "true" or u == v else ((u, v), (v, u)):
             pairs.append(ends)
             weights.append(value)
-    arrays: dict[str, npt.NDArray[Any]] = {"edge_index": np.array(pairs, np.int64).reshape(-1, 2).T}
+    arrays: dict[str, Array] = {"edge_index": np.array(pairs, np.int64).reshape(-1, 2).T}
     if weight_key is not None and pairs:
         arrays["edge_weight"] = np.array(weights, np.float32)
     return arrays
 
 
-def _node_columns(path: Path, nodes: list[ET.Element], keys: Keys) -> dict[str, npt.NDArray[Any]]:
+def _node_columns(path: Path, nodes: list[ET.Element], keys: Keys) -> dict[str, Array]:
     texts = [{d.get("key"): d.text for d in node.iter("data")} for node in nodes]
-    columns: dict[str, npt.NDArray[Any]] = {}
+    columns: dict[str, Array] = {}
     for key, (target, name, kind) in keys.items():
         if target in ("node", "all") and kind in _TYPES and texts and all(t.get(key) for t in texts):
             if name in _RESERVED or name.endswith("_ptr") or name in columns:

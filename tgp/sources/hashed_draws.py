@@ -8,21 +8,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import LongArray, WordArray
 
-__all__ = ["Hashes", "draw_below", "draw_hashes", "segment_positions"]
-
-Hashes = npt.NDArray[np.uint64]
+__all__ = ["draw_below", "draw_hashes", "segment_positions"]
 
 
-def _mix(z: Hashes) -> Hashes:
+def _mix(z: WordArray) -> WordArray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Hashes = z ^ (z >> np.uint64(31))
+    mixed: WordArray = z ^ (z >> np.uint64(31))
     return mixed
 
 
-def draw_hashes(seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> Hashes:
+def draw_hashes(seed: int, stream: int, a: npt.ArrayLike, b: npt.ArrayLike = 0) -> WordArray:
     """Return a random word of 64 bits for each pair of ``a`` and ``b``."""
     golden = np.uint64(0x9E3779B97F4A7C15)
     z = _mix(np.atleast_1d(np.uint64(seed) + golden))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError
 from tgp.input_limits import LIMIT_HINT, READ_ERRORS, InputBudget, describe, input_budget, open_decompressed
+from tgp.kernels.array_types import Array, FloatArray, LongArray
 from tgp.ragged import GraphTable
 from tgp.sources.arrays import read_npz
 from tgp.sources.edge_files import open_edges
@@ -192,7 +193,7 @@ def _read_edge_list(path: Path, directed: bool) -> GraphTable:
             raise DatasetError(f"{path} cannot be read: {describe(error)}") from error
     ids, index = np.unique(pairs, return_inverse=True)
     edges = index.reshape(-1, 2).T.astype(np.int64)
-    arrays: dict[str, npt.NDArray[Any]] = {"num_nodes": np.array([len(ids)])}
+    arrays: dict[str, Array] = {"num_nodes": np.array([len(ids)])}
     if not directed:
         loop = edges[0] == edges[1]
         edges = np.concatenate([edges, edges[::-1][:, ~loop]], axis=1)
@@ -222,7 +223,7 @@ def _read_edge_arrays(reader: EdgeReader, directed: bool) -> GraphTable:
     weight = np.concatenate(found) if found else None
     if edges.min() < 0:
         raise DatasetError(f"{path} has a wrong id: expected ids from 0 on, got {edges.min()}")
-    arrays: dict[str, npt.NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     if reader.has_holes:
         ids, index = np.unique(edges, return_inverse=True)
         edges = np.ascontiguousarray(index.reshape(-1, 2), np.int64)
@@ -248,10 +249,10 @@ def _read_edge_arrays(reader: EdgeReader, directed: bool) -> GraphTable:
 
 def _parse_edges(
     path: Path, file: IO[str], budget: InputBudget
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32] | None]:
+) -> tuple[LongArray, npt.NDArray[np.float32] | None]:
     """Return the ids of all lines, flat, and the weights if there are any."""
-    ids: list[npt.NDArray[np.int64]] = []
-    weights: list[npt.NDArray[np.float64]] = []
+    ids: list[LongArray] = []
+    weights: list[FloatArray] = []
     number = 0
     for text in _read_lines(path, file):
         found = parse_edge_text(path, text, number)

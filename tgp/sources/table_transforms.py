@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import DatasetError
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
 
@@ -145,7 +144,7 @@ def _replace_edges(
 
 
 def _take_nodes(
-    table: GraphTable, keep: npt.NDArray[np.bool_], edges: LongArray, edge_ptr: LongArray, graph: LongArray
+    table: GraphTable, keep: BoolArray, edges: LongArray, edge_ptr: LongArray, graph: LongArray
 ) -> GraphTable:
     start = table.node_ptr[graph]
     before = offsets(keep)

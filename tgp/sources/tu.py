@@ -11,13 +11,13 @@ import os
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tgp.errors import DatasetError
 from tgp.input_limits import MAX_RATIO, READ_ERRORS, InputBudget, input_budget
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import Field, GraphTable
 from tgp.ragged.offsets import offsets
 from tgp.sources.download import fetch
@@ -127,14 +127,14 @@ class _TextFiles:
     def has(self, part: str) -> bool:
         return os.path.lexists(self.path(part))
 
-    def _read(self, part: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def _read(self, part: str, dtype: npt.DTypeLike) -> Array:
         path = self.path(part)
         if not os.path.lexists(path):
             raise self.fail(part, "is missing")
         with self.budget.open(path) as file, warnings.catch_warnings():
             warnings.simplefilter("error")  # numpy warns about empty files and about integers written as 1.5
             try:
-                found: npt.NDArray[Any] = np.loadtxt(
+                found: Array = np.loadtxt(
                     file, dtype=dtype, delimiter=",", ndmin=2, comments=None, encoding="utf-8"
                 )
             except (UserWarning, *READ_ERRORS) as error:
@@ -144,8 +144,8 @@ class _TextFiles:
         self.budget.charge(found.nbytes, path, "the numbers of the file")
         return found
 
-    def integers(self, part: str, columns: int | None = None) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = self._read(part, np.int64)
+    def integers(self, part: str, columns: int | None = None) -> LongArray:
+        found: LongArray = self._read(part, np.int64)
         if not found.size:
             return found.reshape(0, columns or 1)
         if columns is not None and found.shape[1] != columns:
@@ -172,7 +172,7 @@ class _TextFiles:
             return np.concatenate(pieces, axis=1)
         return np.zeros((rows, 0), np.float32) if self.has(attributes) else None
 
-    def _one_hot(self, part: str, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def _one_hot(self, part: str, labels: LongArray) -> npt.NDArray[np.float32]:
         classes = int(labels.max()) - int(labels.min()) + 1 if len(labels) else 0
         self.budget.charge(
             4 * classes * len(labels), self.path(part), f"the one-hot form of {classes} labels"
@@ -182,20 +182,20 @@ class _TextFiles:
             found[np.arange(len(labels)), labels - labels.min()] = 1
         return found
 
-    def targets(self) -> npt.NDArray[Any] | None:
+    def targets(self) -> Array | None:
         if self.has("graph_attributes"):
             values = self.floats("graph_attributes")
             return values[:, 0] if values.shape[1] == 1 else values
         if self.has("graph_labels"):
             labels = self.integers("graph_labels")
-            classes: npt.NDArray[Any] = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
+            classes: Array = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
             return (classes[:, 0] if labels.shape[1] == 1 else classes).astype(np.int64)
         return None
 
 
 def _merge_duplicates(
-    edges: npt.NDArray[np.int64], attr: npt.NDArray[np.float32] | None, num_nodes: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32] | None]:
+    edges: LongArray, attr: npt.NDArray[np.float32] | None, num_nodes: int
+) -> tuple[LongArray, npt.NDArray[np.float32] | None]:
     """Remove self loops, sort edges, and merge duplicates. Attributes of duplicates are added."""
     keep = edges[0] != edges[1]
     key = edges[0][keep] * num_nodes + edges[1][keep]

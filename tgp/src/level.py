@@ -21,8 +21,9 @@ from tgp.select.level_select import LevelSelect, needed_attributes, to_select_ou
 from tgp.src.base import SRCPooling
 from tgp.src.dense import DenseSRCPooling
 from tgp.src.output import PoolingOutput
-from tgp.src.precoarsening import BasePrecoarseningMixin, check_levels
+from tgp.src.precoarsening import BasePrecoarseningMixin
 from tgp.utils.blocks import TorchBlock, pooled_batch, to_adjacency, to_block
+from tgp.utils.checks import check_levels
 from tgp.utils.engine_link import EngineLink
 from tgp.utils.ops.connectivity import check_connectivity
 from tgp.utils.signature import foo_signature

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from tgp.errors import InputError
 from tgp.select.base_select import SelectOutput
 from tgp.src.output import PoolingOutput
+from tgp.utils.checks import check_levels
 from tgp.utils.ops.adjacency import dense_to_block_diag
 from tgp.utils.ops.connectivity import check_connectivity, is_dense_adj
 from tgp.utils.signature import accepted
@@ -24,7 +24,6 @@ else:
 __all__ = [
     "BasePrecoarseningMixin",
     "Precoarsenable",
-    "check_levels",
     "require_stage",
     "run_levels",
 ]
@@ -210,13 +209,3 @@ class BasePrecoarseningMixin(Precoarsenable, _Pooler):
             adj, weight = dense_to_block_diag(adj)
         so._link = None  # the arrays of the engine are no longer needed
         return PoolingOutput(edge_index=adj, edge_weight=weight, batch=batch_pooled, so=so)
-
-
-def check_levels(levels: int) -> None:
-    """Check that the number of levels is at least one.
-
-    Raises:
-        InputError: If it is smaller.
-    """
-    if levels < 1:
-        raise InputError(f"'levels' must be >= 1, got {levels}.", field="levels")

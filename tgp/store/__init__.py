@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from tgp.store.format.manifest import Manifest, PartRecord, read_manifest, read_spec
     from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
     from tgp.store.io.files import LocalFiles, StoreFiles
-    from tgp.store.io.memory import MemoryFiles
     from tgp.store.read.reader import StoreReader
     from tgp.store.verify import Finding, verify_store
-    from tgp.store.write.memory import MemoryWriter
+    from tgp.store.write.memory import MemoryFiles, MemoryWriter
     from tgp.store.write.part_writer import PartWriter
     from tgp.store.write.writer import StoreWriter, Task
 

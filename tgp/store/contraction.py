@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tgp.kernels.array_types import Array, BoolArray, FloatArray, LongArray
+from tgp.ragged.offsets import find_run
+
 if TYPE_CHECKING:
     from tgp.store.read.piece_array import StoredArray
+
 
 __all__ = [
     "Edges",
@@ -48,53 +52,49 @@ class Edges:
 
     index: StoredArray
     weight: StoredArray | None
-    ptr: npt.NDArray[np.int64]
-    nodes: npt.NDArray[np.int64]
+    ptr: LongArray
+    nodes: LongArray
 
 
 @dataclass(frozen=True)
 class _BlockEdges:
     """Edges of consecutive graphs. Ids count the nodes of these graphs."""
 
-    source: npt.NDArray[np.int64]
-    target: npt.NDArray[np.int64]
-    weight: npt.NDArray[np.float64] | None
-    counts: npt.NDArray[np.int64]
+    source: LongArray
+    target: LongArray
+    weight: FloatArray | None
+    counts: LongArray
 
     @cached_property
-    def graph(self) -> npt.NDArray[np.int64]:
+    def graph(self) -> LongArray:
         """Graph of each edge."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
-def unit_ids(
-    local: npt.NDArray[Any], ptr: npt.NDArray[Any], target: npt.NDArray[Any]
-) -> npt.NDArray[np.int64]:
+def unit_ids(local: Array, ptr: Array, target: Array) -> LongArray:
     """Convert local ids to ids of the unit. ``ptr`` cuts the ids into graphs, graph ``g`` starts at ``target[g]``.
 
     The id -1 stays -1.
     """
-    counts: npt.NDArray[np.int64] = np.diff(ptr).astype(np.int64)
+    counts: LongArray = np.diff(ptr).astype(np.int64)
     ids = _add(np.repeat(target[:-1].astype(np.int64), counts), local)
     if local.dtype.kind == "i" and local.min(initial=0) < 0:
         ids[local < 0] = -1
     return ids
 
 
-def unit_edges(
-    index: StoredArray, weight: StoredArray | None, ptr: npt.NDArray[Any], nodes: npt.NDArray[Any]
-) -> Edges:
+def unit_edges(index: StoredArray, weight: StoredArray | None, ptr: Array, nodes: Array) -> Edges:
     """Return the edges of all graphs of a unit from the arrays of a file."""
     return Edges(index, weight, ptr.astype(np.int64), nodes.astype(np.int64))
 
 
-def _add(values: npt.NDArray[_Ids], other: npt.NDArray[Any]) -> npt.NDArray[_Ids]:
+def _add(values: npt.NDArray[_Ids], other: Array) -> npt.NDArray[_Ids]:
     """Add integers of any type to ``values`` in place, and return them."""
     np.add(values, other, out=values, dtype=values.dtype, casting="unsafe")
     return values
 
 
-def _block_ids(edges: Edges, low: int, high: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _block_ids(edges: Edges, low: int, high: int) -> tuple[Array, Array]:
     """Return sources and targets of the edges of the graphs ``low:high``. Ids count the nodes of these graphs."""
     source, target = edges.index[:, edges.ptr[low] : edges.ptr[high]]
     # Small types take less than half of the time, although they are converted when they are used as indices.
@@ -127,17 +127,17 @@ def unique_sorted(ordered: npt.NDArray[_Ids]) -> npt.NDArray[_Ids]:
     return ordered[first]
 
 
-def in_sorted(values: npt.NDArray[Any], ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def in_sorted(values: Array, ordered: Array) -> BoolArray:
     """Return a mask of the values that occur in sorted numbers."""
     if not len(ordered):
         return np.zeros(len(values), bool)
     position = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    found: npt.NDArray[np.bool_] = ordered[position] == values
+    found: BoolArray = ordered[position] == values
     return found
 
 
 def first_wrong_contraction(
-    finer: Edges, coarse: Edges, cluster: npt.NDArray[Any], options: dict[str, Any], dtype: str | None
+    finer: Edges, coarse: Edges, cluster: Array, options: dict[str, Any], dtype: str | None
 ) -> int | None:
     """Return the first graph whose coarse edges are not the contraction of the finer edges, or ``None``.
 
@@ -167,9 +167,7 @@ def first_wrong_contraction(
     return None
 
 
-def first_wrong_map(
-    finer: Edges, coarse: Edges, cluster: npt.NDArray[np.int64], found: npt.NDArray[np.int64]
-) -> int | None:
+def first_wrong_map(finer: Edges, coarse: Edges, cluster: LongArray, found: LongArray) -> int | None:
     """Return the first graph with an edge that is not mapped to the coarse edge between its supernodes, or ``None``.
 
     Args:
@@ -187,13 +185,13 @@ def first_wrong_map(
     wrong = np.zeros(len(found), bool)
     wrong[mapped] = pooled[found[mapped]] != pair[mapped]
     wrong[~mapped] = np.isin(pair[~mapped], pooled)
-    return int(np.searchsorted(finer.ptr, np.argmax(wrong), side="right")) - 1 if wrong.any() else None
+    return find_run(finer.ptr, np.argmax(wrong)) if wrong.any() else None
 
 
 def _first_wrong(
     finer: _BlockEdges,
     coarse: _BlockEdges,
-    cluster: npt.NDArray[np.int64],
+    cluster: LongArray,
     same: bool,
     loops: bool,
     dtype: str | None,
@@ -229,9 +227,7 @@ def _first_wrong(
     return int(np.argmax(bad)) if bad.any() else None
 
 
-def _have_same_pairs(
-    finer: Edges, coarse: Edges, cluster: npt.NDArray[Any], low: int, high: int, loops: bool
-) -> bool:
+def _have_same_pairs(finer: Edges, coarse: Edges, cluster: Array, low: int, high: int, loops: bool) -> bool:
     """Return True if a table of all pairs of supernodes shows that the pairs of the coarse edges are right.
 
     Args:
@@ -277,11 +273,11 @@ def _have_same_pairs(
 
 
 def _wrong_pairs(
-    source: npt.NDArray[np.int64],
-    target: npt.NDArray[np.int64],
-    graph: npt.NDArray[np.int64],
+    source: LongArray,
+    target: LongArray,
+    graph: LongArray,
     coarse: _BlockEdges,
-) -> npt.NDArray[np.int64]:
+) -> LongArray:
     """Return the graphs whose pairs of supernodes are wrong, see :func:`_have_same_pairs`."""
     width = int(max(ids.max(initial=0) for ids in (source, target, coarse.source, coarse.target))) + 1
     wanted = source * width + target

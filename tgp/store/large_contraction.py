@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tgp.kernels.array_types import Array, LongArray
+from tgp.kernels.array_types import Array, FloatArray, LongArray
 from tgp.ragged.fields import take_ragged
 from tgp.ragged.offsets import offsets
 from tgp.store.contraction import Edges, first_wrong_contraction, in_sorted, unique_sorted
@@ -124,7 +123,7 @@ def _order_members(cluster: Array, rows: LongArray, size: int) -> tuple[Array, L
 
 def _contracted_edges(
     finer: Edges, rows: LongArray, cluster: Array, nodes: LongArray, loops: bool
-) -> tuple[Array, Array, npt.NDArray[np.float64]]:
+) -> tuple[Array, Array, FloatArray]:
     """Return the supernodes that the edges of some nodes connect, and the weights of these edges.
 
     Args:

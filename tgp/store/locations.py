@@ -1,4 +1,7 @@
-"""Open stores by their location: a directory of this machine, a URL, or an open store."""
+"""Open stores by their location (a directory of this machine, a URL, or an open store), and name the results of commands after it.
+
+The address of a remote store may contain a password or a token.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from tgp.errors import StoreMissingError
 from tgp.store.format import constants as fmt
@@ -21,6 +25,8 @@ __all__ = [
     "open_files",
     "open_store",
     "parse_location",
+    "result_path",
+    "shown_location",
     "sibling_path",
     "verify_location",
 ]
@@ -157,3 +163,31 @@ def _describe_path(path: Path) -> tuple[str, str] | None:
         names = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")
         return f"{path} is not a store but contains stores", f"choose one: {names}"
     return f"no complete store at {path}: it has no {fmt.MANIFEST}", listing
+
+
+def shown_location(location: Location) -> str:
+    """Return a location for people and reports: a path as it is, a URL without user name, password and query.
+
+    Args:
+        location: Directory or URL of a store, or an open store.
+    """
+    if isinstance(location, StoreReader):
+        return location.files.location
+    return open_files(location).location if is_url(location) else str(location)
+
+
+def result_path(location: Location, suffix: str) -> Path:
+    """Return the default path of a result: next to the store, or in the working directory if the store is a URL.
+
+    Args:
+        location: Directory or URL of a store.
+        suffix: Text to append to the name of the store.
+
+    Examples:
+        >>> str(result_path("https://user:secret@host/pooled/MUTAG?token=1", "-report.html"))
+        'MUTAG-report.html'
+    """
+    if not is_url(location):
+        return sibling_path(location, suffix)
+    last = shown_location(location).rstrip("/").rpartition("/")[2]
+    return Path(file_name(unquote(last)) + suffix)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError, StoreError
+from tgp.kernels.array_types import Array, LongArray
+from tgp.ragged.offsets import find_run
 from tgp.store.contraction import (
     Edges,
     first_wrong_contraction,
@@ -49,7 +49,7 @@ from tgp.store.read.parts import DecodedCache, check_size
 from tgp.store.read.piece_array import iter_blocks
 from tgp.store.read.single import read_failures, read_metric
 from tgp.store.read.typed_unit import TypedUnit
-from tgp.store.read.values import (
+from tgp.store.read.value_checks import (
     all_finite,
     first_outside,
     first_outside_stored,
@@ -251,7 +251,7 @@ class _UnitVerifier:
             self.report(pieces[number], path, "must hold the edges of its rows, sorted by source", 0)
         return number is None
 
-    def check_values(self, part: DividedPart, path: str, info: FieldInfo, ptr: npt.NDArray[Any]) -> None:
+    def check_values(self, part: DividedPart, path: str, info: FieldInfo, ptr: Array) -> None:
         """Check that the values of a field are values of its original type."""
         check, high = value_check(info), largest_number(info.dtype)
         for _, block in iter_blocks(part.stored(path)):
@@ -319,7 +319,7 @@ class _UnitVerifier:
         number: int,
         finer: Edges | None,
         coarse: Edges,
-        cluster: npt.NDArray[np.int64] | None,
+        cluster: LongArray | None,
     ) -> None:
         """Check that each edge is mapped to the coarse edge between the supernodes of its ends."""
         path = level_field_path(number, fmt.EDGE_MAP)
@@ -355,20 +355,18 @@ class _UnitVerifier:
                     valid = False
         return valid
 
-    def check_clusters(
-        self, part: HierarchyPart, number: int, cluster: npt.NDArray[np.int64], kind: str
-    ) -> None:
+    def check_clusters(self, part: HierarchyPart, number: int, cluster: LongArray, kind: str) -> None:
         """Check that every supernode of a hard assignment has nodes, and that its representative is one of them."""
         supers = part.node_ptrs[number + 1].astype(np.int64)
         used = np.zeros(int(supers[-1]), bool)
         used[cluster if cluster.min(initial=0) >= 0 else cluster[cluster >= 0]] = True
         if kind == "hard" and not used.all():
-            row = int(np.searchsorted(supers, np.argmin(used), side="right")) - 1
+            row = find_run(supers, np.argmin(used))
             self.report(part.record, f"/levels/{number}/cluster", "leaves a supernode without nodes", row)
         path = f"/levels/{number}/representative"
         if path in part.present:
             chosen = unit_ids(part.array(path), part.node_ptrs[number + 1], part.node_ptrs[number])
             wrong = cluster[chosen] != np.arange(len(chosen))
             if wrong.any():
-                row = int(np.searchsorted(supers, np.argmax(wrong), side="right")) - 1
+                row = find_run(supers, np.argmax(wrong))
                 self.report(part.record, path, "holds a node that is not in the supernode it represents", row)

@@ -1,4 +1,4 @@
-"""Checks of arguments that reach compiled code, which would read outside of its arrays."""
+"""Checks of arguments: ids and lengths that reach compiled code, which would read outside of its arrays, and numbers of levels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from tgp.errors import InputError
 from tgp.utils.tracing import on_host
 
-__all__ = ["MAX_EMPTY_GRAPHS", "check_array_ids", "check_ids", "check_length"]
+__all__ = ["MAX_EMPTY_GRAPHS", "check_array_ids", "check_ids", "check_length", "check_levels"]
 
 MAX_EMPTY_GRAPHS = 2**20
 """Number of empty graphs that a batch vector may contain if ``batch_size`` is not given. A larger graph id is a
@@ -63,3 +63,13 @@ def check_length(values: Tensor | None, size: int, field: str) -> None:
     """
     if values is not None and values.size(0) != size:
         raise InputError(f"{field} has the wrong length: expected {size}, got {values.size(0)}.", field=field)
+
+
+def check_levels(levels: int) -> None:
+    """Check that the number of levels is at least one.
+
+    Raises:
+        InputError: If it is smaller.
+    """
+    if levels < 1:
+        raise InputError(f"'levels' must be >= 1, got {levels}.", field="levels")

@@ -42,8 +42,7 @@ def command(
 ) -> None:
     """Convert a store for other tools."""
     from tgp.inspect.export import export_store, exported_names
-    from tgp.inspect.places import result_path
-    from tgp.store.locations import open_store, parse_location
+    from tgp.store.locations import open_store, parse_location, result_path
 
     output = Output(json=json, quiet=quiet)
     location = parse_location(store)

@@ -31,8 +31,7 @@ def command(
 ) -> None:
     """Draw one graph at all of its levels."""
     from tgp.inspect import plot
-    from tgp.inspect.places import result_path
-    from tgp.store.locations import parse_location
+    from tgp.store.locations import parse_location, result_path
 
     output = Output(json=json, quiet=quiet)
     location = parse_location(store)

@@ -39,8 +39,7 @@ def command(
     Checks the checksum of every file, the structure of every array and the consistency of its values. Exits with
     status 1 if damage is found.
     """
-    from tgp.inspect.places import shown_location
-    from tgp.store.locations import parse_location, verify_location
+    from tgp.store.locations import parse_location, shown_location, verify_location
 
     location = parse_location(store)
     output = Output(json=json, quiet=quiet)

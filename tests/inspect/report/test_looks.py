@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from tgp.inspect.report.looks import choose_looks
-from tgp.inspect.report.palette import COLOURS, LOOKS
+from tgp.inspect.report.palette import COLOURS, LOOKS, choose_looks
 
 NONE = np.zeros((2, 0), int)
 

@@ -430,7 +430,7 @@ def test_captions_of_parts_give_both_numbers(tmp_path):
 
 
 def test_a_column_of_shares_has_one_precision():
-    from tgp.inspect.report.quality import share_texts
+    from tgp.inspect.report.figure_rows import share_texts
 
     assert share_texts([0.2, 0.157]) == ["20.0 %", "15.7 %"]
     assert share_texts([0.534309, 0.0009141, 0.000265]) == ["53.43 %", "0.09 %", "0.03 %"]

@@ -30,9 +30,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.contraction import contract
+from tgp.engine.edge_scores import Score
 from tgp.engine.level_method import (
     GraphSizes,
     LevelBound,
@@ -41,10 +41,11 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
-from tgp.engine.pair_matching import Score, match_once, match_to_sizes
+from tgp.engine.pair_matching import match_once, match_to_sizes
 from tgp.engine.parameter_checks import check_whole
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 
@@ -113,7 +114,7 @@ def _negative_distances(params: AffinityParams, key: RandomKey) -> Score:
 
     def score(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray:
         # The vectors do not depend on the number of the round, which differs among the graphs of a block.
-        from tgp.kernels import algebraic_distance as kernels
+        from tgp.kernels import node_vectors as kernels
 
         vectors, out = _relaxed_vectors(graphs, params, key), np.empty(graphs.num_edges)
 
@@ -131,7 +132,7 @@ def _negative_distances(params: AffinityParams, key: RandomKey) -> Score:
 
 def _relaxed_vectors(graphs: BlockCSR, params: AffinityParams, key: RandomKey) -> FloatArray:
     """Return the test vectors after the last step, ``[N, num_vectors]``."""
-    from tgp.kernels import algebraic_distance as kernels
+    from tgp.kernels import node_vectors as kernels
 
     arrays = graphs.arrays()
     vectors = np.empty((graphs.num_nodes, int(params.num_vectors)))
@@ -151,9 +152,7 @@ def _relaxed_vectors(graphs: BlockCSR, params: AffinityParams, key: RandomKey) -
     return vectors
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: AffinityParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: AffinityParams) -> FloatArray:
     """Estimate the work: the steps of the iteration, and the matching."""
     passes = 2.0 + 0.04 * int(params.num_vectors) * int(params.num_steps)
     return passes * (nodes + edges).astype(np.float64)

@@ -37,7 +37,7 @@ Complexity:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -59,7 +59,7 @@ from tgp.engine.interpolation import (
 )
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import draw_codes
-from tgp.engine.parameter_checks import check_share, check_whole
+from tgp.engine.parameter_checks import check_choice, check_share, check_whole
 from tgp.engine.target_size import SizeParams, component_targets, count_kept
 from tgp.errors import InputError, ParameterError
 from tgp.kernels.array_types import BoolArray, LongArray
@@ -114,12 +114,8 @@ class AMGParams:
     entries: int = 4
 
     def __post_init__(self) -> None:
-        for name, rules in (("kind", Kind), ("weights", Weights)):
-            if getattr(self, name) not in get_args(rules):
-                raise ParameterError(
-                    f"{name} is unknown: expected one of {', '.join(get_args(rules))}, got {getattr(self, name)!r}",
-                    field=name,
-                )
+        check_choice("kind", self.kind, Kind)
+        check_choice("weights", self.weights, Weights)
         self.size  # noqa: B018 - checks ratio and nodes
         for name in ("ratio", "nodes"):
             if getattr(self, name) is not None and self.kind in ("rs", "sa"):

@@ -31,9 +31,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.balanced_clusters import number_clusters
+from tgp.engine.block_algebra import row_sums
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import draw_codes, match_free, match_to_sizes
@@ -102,15 +102,7 @@ def assign_levels(
 
 def _count_neighbours(graphs: BlockCSR) -> PtrArray:
     """Return the size of the closed neighbourhood of each node."""
-    from tgp.kernels import local_matching as kernels
-
-    degree = np.empty(graphs.num_nodes)
-
-    def count(first: int, last: int) -> None:
-        kernels.weighted_degree(graphs.indptr, graphs.indices, np.empty(0), False, first, last, degree)
-
-    run_over_ranges(count, graphs.indptr)
-    return 1 + degree.astype(np.int64)
+    return 1 + row_sums(graphs.indptr, graphs.indices, None, False).astype(np.int64)
 
 
 def _share_neighbours(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray:
@@ -173,9 +165,7 @@ def _collapse(
     return target if sum(counts) else None
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: CollapseParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: CollapseParams) -> FloatArray:
     """Estimate the work for lists of about ten neighbours."""
     return np.asarray(10.0 * (nodes + edges), np.float64)
 

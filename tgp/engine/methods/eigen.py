@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.contraction import ContractOptions, contract
 from tgp.engine.laplacian_eigs import DENSE_SIZE
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.parameter_checks import check_whole
 from tgp.engine.spectral_clusters import LARGE_GRAPH, affinity_rows, cluster_modes, spectral_labels
-from tgp.errors import ParameterError
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 
 __all__ = ["METHOD", "EigenParams"]
@@ -52,11 +52,7 @@ class EigenParams:
 
     def __post_init__(self) -> None:
         for name in ("k", "num_modes", "restarts"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(
-                    f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
-                )
+            check_whole(name, getattr(self, name))
 
     def contract_options(self) -> ContractOptions:
         """Return the options of the contraction. Unweighted edges count 1 each."""
@@ -97,9 +93,7 @@ def assign(block: BlockCSR, params: EigenParams, key: RandomKey) -> Assignment:
     return Assignment("onehot", super_ptr, cluster, theta=theta.astype(np.float32))
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: EigenParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: EigenParams) -> FloatArray:
     """Estimate the work: cubic for the dense solver of small graphs, linear with a large constant for large graphs."""
     work = np.minimum(nodes, DENSE_SIZE) ** 3 / 8.0 + 2000.0 * np.maximum(nodes - DENSE_SIZE, 0)
     return np.asarray(np.where(nodes > params.k, work, 1.0) + 10.0 * (nodes + edges), np.float64)

@@ -27,13 +27,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.target_size import count_kept
 from tgp.engine.threads import run_over_ranges
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.node_attributes import unit_scales
 from tgp.ragged.offsets import offsets
@@ -96,16 +96,14 @@ def assign(block: BlockCSR, params: FPSParams, key: RandomKey) -> Assignment:
     return Assignment("hard", center_ptr, rank[chosen], representative=center[order].astype(np.int32))
 
 
-def _count_centers(nodes: npt.NDArray[np.int64], params: FPSParams) -> npt.NDArray[np.int64]:
+def _count_centers(nodes: LongArray, params: FPSParams) -> LongArray:
     """Return the number of supernodes of graphs with the given numbers of nodes."""
     if params.nodes is not None:
         return np.minimum(nodes, params.nodes)
     return count_kept(nodes, params.ratio)
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: FPSParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: FPSParams) -> FloatArray:
     """Estimate the work: sampling takes much longer than contracting the edges."""
     return np.asarray(nodes * (20.0 + 5.0 * np.log2(nodes + 1.0)) + edges, np.float64)
 

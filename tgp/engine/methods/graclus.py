@@ -19,8 +19,8 @@ import numpy as np
 
 from tgp.engine.contraction import ConnectParams, ContractOptions, contract
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelMethod, RandomKey, linear_bound
+from tgp.engine.parameter_checks import check_choice
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 
 __all__ = ["METHOD", "GraclusParams"]
@@ -49,14 +49,8 @@ class GraclusParams(ConnectParams):
     match_on: MatchOn = field(default="weights", metadata=ADDED)
 
     def __post_init__(self) -> None:
-        if self.order not in _ORDERS:
-            raise ParameterError(
-                f"order is unknown: expected one of {', '.join(_ORDERS)}, got {self.order!r}", field="order"
-            )
-        if self.match_on not in get_args(MatchOn):
-            raise ParameterError(
-                f"match_on is unknown: expected weights or counts, got {self.match_on!r}", field="match_on"
-            )
+        check_choice("order", self.order, Order)
+        check_choice("match_on", self.match_on, MatchOn)
         super().__post_init__()
 
 

@@ -27,13 +27,13 @@ Complexity:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from tgp.engine.balanced_matching import BalancedScore
+from tgp.engine.block_algebra import row_sums
 from tgp.engine.contraction import contract
-from tgp.engine.edge_scores import Share
+from tgp.engine.edge_scores import BalancedScore, Score, Share
 from tgp.engine.level_method import (
     GraphSizes,
     LevelBound,
@@ -42,10 +42,10 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
-from tgp.engine.pair_matching import Score, match_once, match_to_sizes
+from tgp.engine.pair_matching import match_once, match_to_sizes
+from tgp.engine.parameter_checks import check_choice
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 
@@ -76,10 +76,7 @@ class HEMParams(SizeParams):
     balanced: bool = False
 
     def __post_init__(self) -> None:
-        if self.score not in get_args(EdgeScore):
-            raise ParameterError(
-                f"score is unknown: expected share or weight, got {self.score!r}", field="score"
-            )
+        check_choice("score", self.score, EdgeScore)
         super().__post_init__()
 
 
@@ -127,12 +124,8 @@ def _score_by_weight(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray
 def _score_by_share(graphs: BlockCSR, cluster: IndexArray | None) -> FloatArray | Share:
     from tgp.kernels import local_matching as kernels
 
-    arrays, degree = graphs.arrays(), np.empty(graphs.num_nodes)
-
-    def add_weights(first: int, last: int) -> None:
-        kernels.weighted_degree(*arrays, first, last, degree)
-
-    run_over_ranges(add_weights, graphs.indptr)
+    arrays = graphs.arrays()
+    degree = row_sums(*arrays)
     if graphs.num_edges >= _LARGE:
         return Share(degree)
     score = np.empty(graphs.num_edges)

@@ -19,8 +19,10 @@ import numpy.typing as npt
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.large_ranking import find_symmetry, is_large, number_members, rank_nodes
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.parameter_checks import check_choice, check_whole
 from tgp.engine.threads import run_over_items, run_over_ranges
-from tgp.errors import InputError, ParameterError
+from tgp.errors import InputError
+from tgp.kernels.array_types import IndexArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -30,8 +32,6 @@ __all__ = ["METHOD", "KMISParams", "assign_by_order", "assign_by_score", "with_r
 Scorer = Literal["random", "constant", "canonical", "degree"]
 Heuristic = Literal["greedy", "w-greedy"]
 
-_SCORERS = get_args(Scorer)
-_HEURISTICS = (None, *get_args(Heuristic))
 _FEATURE_SCORERS = ("linear", "first", "last")
 
 
@@ -60,20 +60,11 @@ class KMISParams(ConnectParams):
     max_size: int | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
-        _check_order(self.order_k)
-        _check_heuristic(self.score_heuristic)
-        if self.max_size is not None and self.max_size < 2:
-            raise ParameterError(
-                f"max_size is out of range: expected a whole number >= 2 or none, got {self.max_size!r}",
-                field="max_size",
-            )
-        if self.scorer not in _SCORERS:
-            hint = "compute the scores with KMISPooling: a hierarchy must not depend on features"
-            raise ParameterError(
-                f"scorer is unknown: expected one of {', '.join(_SCORERS)}, got {self.scorer!r}",
-                field="scorer",
-                hint=hint if self.scorer in _FEATURE_SCORERS else None,
-            )
+        check_whole("order_k", self.order_k)
+        check_choice("score_heuristic", self.score_heuristic, (*get_args(Heuristic), None))
+        check_whole("max_size", self.max_size, 2, optional=True)
+        hint = "compute the scores with KMISPooling: a hierarchy must not depend on features"
+        check_choice("scorer", self.scorer, Scorer, hint=hint if self.scorer in _FEATURE_SCORERS else None)
         super().__post_init__()
 
 
@@ -132,7 +123,7 @@ def assign_by_order(block: BlockCSR, order: npt.ArrayLike | None = None, order_k
     """
     from tgp.kernels import mis
 
-    _check_order(order_k)
+    check_whole("order_k", order_k)
     size = block.num_nodes
     nodes = np.arange(size) if order is None else np.array(order, dtype=np.int64)
     if nodes.shape != (size,) or not np.array_equal(np.sort(nodes), np.arange(size)):
@@ -211,9 +202,7 @@ def _ranks_by_degree(block: BlockCSR, params: KMISParams, symmetry: npt.NDArray[
     )
 
 
-def _cover(
-    block: BlockCSR, k: int, score: FloatArray, divisor: FloatArray, divides: bool
-) -> npt.NDArray[np.int32]:
+def _cover(block: BlockCSR, k: int, score: FloatArray, divisor: FloatArray, divides: bool) -> IndexArray:
     """Return the member whose cluster each node joins."""
     from tgp.kernels import mis
 
@@ -306,15 +295,13 @@ def _add_incoming(
     return out
 
 
-def _number_clusters(
-    owner: npt.NDArray[np.int32], block: BlockCSR
-) -> tuple[npt.NDArray[np.int32], PtrArray, npt.NDArray[np.int32]]:
+def _number_clusters(owner: IndexArray, block: BlockCSR) -> tuple[IndexArray, PtrArray, IndexArray]:
     """Return the cluster of each node, the offsets of the clusters, and the selected node of each cluster."""
     from tgp.kernels import mis
 
     node_ptr = block.node_ptr
     if is_large(block):
-        return number_members(owner, node_ptr)
+        return number_members(owner)
     cluster, super_ptr = np.empty(len(owner), np.int32), np.empty(len(node_ptr), np.int64)
     mis.number_clusters(owner, node_ptr, cluster, super_ptr)
     nodes = np.arange(len(owner), dtype=np.int32)
@@ -322,8 +309,8 @@ def _number_clusters(
 
 
 def _divide_clusters(
-    cluster: npt.NDArray[np.int32], members: npt.NDArray[np.int32], node_ptr: PtrArray, max_size: int
-) -> tuple[npt.NDArray[np.int32], PtrArray, npt.NDArray[np.int32]]:
+    cluster: IndexArray, members: IndexArray, node_ptr: PtrArray, max_size: int
+) -> tuple[IndexArray, PtrArray, IndexArray]:
     """Divide clusters with more than ``max_size`` nodes; return clusters, offsets and the representatives.
 
     The nodes of a cluster are divided by their index. Parts are numbered by their representatives, as clusters are.
@@ -343,21 +330,6 @@ def _divide_clusters(
     number[order] = np.arange(len(order))
     chosen = found[order].astype(np.int32)
     return number[part], np.searchsorted(chosen, node_ptr).astype(np.int64), chosen
-
-
-def _check_order(order_k: object) -> None:
-    if isinstance(order_k, bool) or not isinstance(order_k, (int, np.integer)) or order_k < 1:
-        raise ParameterError(
-            f"order_k is out of range: expected a whole number >= 1, got {order_k!r}", field="order_k"
-        )
-
-
-def _check_heuristic(heuristic: object) -> None:
-    if heuristic not in _HEURISTICS:
-        raise ParameterError(
-            f"score_heuristic is unknown: expected greedy, w-greedy or None, got {heuristic!r}",
-            field="score_heuristic",
-        )
 
 
 def bound(sizes: GraphSizes, params: KMISParams) -> LevelBound:

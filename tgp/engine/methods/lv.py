@@ -35,23 +35,22 @@ Complexity:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.balanced_clusters import number_clusters
-from tgp.engine.balanced_matching import BalancedScore
 from tgp.engine.block_algebra import Rows, row_sums
 from tgp.engine.contraction import contract
+from tgp.engine.edge_scores import BalancedScore, Score
 from tgp.engine.laplacian_eigs import DENSE_SIZE, Effort
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
-from tgp.engine.pair_matching import Score, draw_codes, match_once, match_to_sizes
+from tgp.engine.pair_matching import draw_codes, match_once, match_to_sizes
+from tgp.engine.parameter_checks import check_choice, check_whole
 from tgp.engine.spectral_clusters import cluster_modes, filter_rows
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
-from tgp.errors import ParameterError
 from tgp.kernels.array_types import LongArray, WordArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
@@ -96,15 +95,8 @@ class LVParams(SizeParams):
     sets: Sets = field(default="edges", metadata=ADDED)
 
     def __post_init__(self) -> None:
-        if self.sets not in get_args(Sets):
-            raise ParameterError(
-                f"sets is unknown: expected edges or neighborhoods, got {self.sets!r}", field="sets"
-            )
-        value = self.num_modes
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 2:
-            raise ParameterError(
-                f"num_modes is out of range: expected a whole number >= 2, got {value!r}", field="num_modes"
-            )
+        check_choice("sets", self.sets, Sets)
+        check_whole("num_modes", self.num_modes, 2)
         super().__post_init__()
 
 
@@ -158,7 +150,7 @@ class _NegativeCosts:
             kernels.orthonormalize(*rows, members, member_ptr, first, last, smallest, self.basis)
 
         run_over_ranges(orthonormalize, offsets(np.diff(rows[0])[members])[member_ptr] + member_ptr)
-        self.rows, self.degree = rows, row_sums(rows)
+        self.rows, self.degree = rows, row_sums(*rows)
         score = np.empty(graphs.num_edges)
 
         def write_costs(first: int, last: int) -> None:
@@ -297,9 +289,7 @@ def _score_function(params: LVParams) -> Score:
     return BalancedScore(costs) if params.balanced else costs
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: LVParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: LVParams) -> FloatArray:
     """Estimate the work: cubic for the dense solver of small graphs, linear with a large constant for large graphs."""
     work = np.minimum(nodes, DENSE_SIZE) ** 3 / 8.0 + 1500.0 * np.maximum(nodes - DENSE_SIZE, 0)
     each = 10.0 if params.sets == "edges" else 40.0

@@ -12,7 +12,7 @@ eigenvector of the largest eigenvalue of its normalised Laplacian,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,15 @@ from tgp.engine.kron_blocks import EXACT_WORK
 from tgp.engine.kron_reduction import (
     LargeRule,
     ThresholdRule,
-    check_rule,
     check_threshold,
     kron_reduce,
     simple_graph,
 )
 from tgp.engine.kron_tiles import ENTRY_WORK, dense_work
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.parameter_checks import check_choice
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -68,13 +68,9 @@ class NDPParams:
 
     def __post_init__(self) -> None:
         check_threshold(self.sparse_threshold)
-        check_rule(self.threshold)
-        for name, rules in (("cut", CutRule), ("large", LargeRule)):
-            if getattr(self, name) not in get_args(rules):
-                raise ParameterError(
-                    f"{name} is unknown: expected one of {', '.join(get_args(rules))}, got {getattr(self, name)!r}",
-                    field=name,
-                )
+        check_choice("threshold", self.threshold, ThresholdRule)
+        check_choice("cut", self.cut, CutRule)
+        check_choice("large", self.large, LargeRule)
 
 
 def assign(block: BlockCSR, params: NDPParams, key: RandomKey) -> Assignment:
@@ -164,7 +160,7 @@ def connect(block: BlockCSR, assignment: Assignment, params: NDPParams) -> Block
     return kron_reduce(block, assignment, params.sparse_threshold, params.threshold, params.large)
 
 
-def random_cut(num_nodes: int, seed: int = 0) -> npt.NDArray[np.float64]:
+def random_cut(num_nodes: int, seed: int = 0) -> FloatArray:
     """Return a random cut, for comparison with a spectral one.
 
     Args:
@@ -181,9 +177,7 @@ def random_cut(num_nodes: int, seed: int = 0) -> npt.NDArray[np.float64]:
     return sides
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: NDPParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: NDPParams) -> FloatArray:
     """Estimate the work: about forty passes over nodes and edges for the eigenvectors and the reduction."""
     return 40.0 * (nodes + edges).astype(np.float64)
 

@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from tgp.engine.contraction import ContractOptions, contract
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
+from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import ParameterError
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
@@ -63,17 +64,9 @@ class NMFParams:
 
     def __post_init__(self) -> None:
         for name in ("k", "max_sweeps"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(
-                    f"{name} is out of range: expected a whole number >= 1, got {value!r}", field=name
-                )
+            check_whole(name, getattr(self, name))
         for name in ("tol", "gain"):
-            value = getattr(self, name)
-            if not 0 <= value < 1:
-                raise ParameterError(
-                    f"{name} is out of range: expected a number in [0, 1), got {value!r}", field=name
-                )
+            check_share(name, getattr(self, name), zero=True, one=False)
 
     def contract_options(self) -> ContractOptions:
         """Return the options of the contraction."""
@@ -176,9 +169,7 @@ def _positive_part(block: BlockCSR) -> Rows:
     return indptr, indices, np.maximum(weight, 0.0)
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: NMFParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: NMFParams) -> FloatArray:
     """Estimate the work: about fifty sweeps of ``E k + n k^2`` for graphs with more than ``k`` nodes."""
     sweeps = np.where(nodes > params.k, 50.0, 1.0)
     return np.asarray(sweeps * (edges * params.k + nodes * params.k**2) / 4.0 + nodes, np.float64)

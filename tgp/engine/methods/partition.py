@@ -29,10 +29,9 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.balanced_clusters import balance_clusters, number_clusters, refine_clusters
 from tgp.engine.bisection import SizeLimits, prepare_graphs, split_recursively
@@ -44,10 +43,10 @@ from tgp.engine.level_method import (
     LevelMethod,
     RandomKey,
 )
-from tgp.engine.parameter_checks import check_share, check_whole
+from tgp.engine.parameter_checks import check_choice, check_share, check_whole
 from tgp.engine.target_size import count_kept
-from tgp.errors import MissingPackageError, ParameterError
-from tgp.kernels.array_types import LongArray
+from tgp.errors import MissingPackageError
+from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import IndexArray
 from tgp.ragged.offsets import offsets
@@ -88,10 +87,7 @@ class PartitionParams(ConnectParams):
         if self.ratio is not None:
             check_share("ratio", self.ratio)
         check_share("imbalance", self.imbalance, zero=True, one=False)
-        if self.backend not in get_args(Backend):
-            raise ParameterError(
-                f"backend is unknown: expected tgp, metis or kaminpar, got {self.backend!r}", field="backend"
-            )
+        check_choice("backend", self.backend, Backend)
         super().__post_init__()
 
 
@@ -134,7 +130,7 @@ def _count_clusters(nodes: LongArray, params: PartitionParams) -> LongArray:
     return np.minimum(nodes, params.k)
 
 
-def cost(nodes: LongArray, edges: LongArray, params: PartitionParams) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: PartitionParams) -> FloatArray:
     """Estimate the work: each of the bisections visits all nodes and edges several times."""
     depth = np.frexp(np.maximum(_count_clusters(nodes, params), 1).astype(np.float64))[1]
     return (8.0 * params.repeats * depth) * (nodes + edges)

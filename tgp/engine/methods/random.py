@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import (
@@ -28,6 +27,7 @@ from tgp.engine.level_method import (
     linear_bound,
 )
 from tgp.engine.parameter_checks import check_share
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
 
@@ -70,7 +70,7 @@ def assign(block: BlockCSR, params: RandomParams, key: RandomKey) -> Assignment:
     return Assignment("hard", super_ptr, cluster)
 
 
-def _count_parts(nodes: npt.NDArray[np.int64], ratio: float) -> npt.NDArray[np.int64]:
+def _count_parts(nodes: LongArray, ratio: float) -> LongArray:
     """Return the number of supernodes of graphs with the given numbers of nodes."""
     # The product of two floats can exceed a whole number by rounding: 0.07 * 100 is 7.000000000000001.
     parts = np.ceil(ratio * nodes - 1e-9 * (nodes + 1)).astype(np.int64)

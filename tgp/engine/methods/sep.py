@@ -14,10 +14,9 @@ greedily by merging pairs; a layer of the tree is a level of the hierarchy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import (
@@ -28,12 +27,13 @@ from tgp.engine.level_method import (
     LevelMethod,
     RandomKey,
 )
+from tgp.engine.parameter_checks import check_choice
 from tgp.engine.threads import run_over_ranges
-from tgp.errors import GraphError, ParameterError
-from tgp.kernels.array_types import BoolArray
+from tgp.errors import GraphError
+from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import find_run, offsets
 
 __all__ = ["METHOD", "SEPParams"]
 
@@ -55,10 +55,7 @@ class SEPParams(ConnectParams):
     degree_norm: bool = True
 
     def __post_init__(self) -> None:
-        if self.cut not in get_args(Cut):
-            raise ParameterError(
-                f"cut is unknown: expected one of {', '.join(get_args(Cut))}, got {self.cut!r}", field="cut"
-            )
+        check_choice("cut", self.cut, Cut)
         super().__post_init__()
 
 
@@ -221,7 +218,7 @@ def _split_components(block: BlockCSR) -> _Forest:
     given = (block.indptr, block.indices, np.empty(0) if block.weight is None else block.weight)
     indptr, indices, weight, bad = undirected_sum(*given, *csr.transpose(*given, weighted), weighted)
     if bad >= 0:
-        graph = int(np.searchsorted(block.node_ptr, bad, side="right")) - 1
+        graph = find_run(block.node_ptr, bad)
         raise GraphError(
             f"sep: an edge weight is negative: expected weights >= 0 between two nodes, got one below 0 at node "
             f"{bad - block.node_ptr[graph]}",
@@ -240,7 +237,7 @@ def _split_components(block: BlockCSR) -> _Forest:
         )
     degree, total = kernels.row_sums(indptr, weight, ptr)
     if not np.isfinite(total).all():
-        graph = int(np.searchsorted(graph_ptr, int(np.argmin(np.isfinite(total))), side="right")) - 1
+        graph = find_run(graph_ptr, int(np.argmin(np.isfinite(total))))
         raise GraphError(
             "sep: the sum of the edge weights overflows: expected a finite float64 number",
             graph=graph,
@@ -365,9 +362,7 @@ def _build_layers(forest: _Forest, num_levels: int, rule: Cut) -> tuple[IndexArr
     return labels, nums, low
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: SEPParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: SEPParams) -> FloatArray:
     """Estimate the work: each node and edge takes part in about log(n) merges."""
     return np.asarray((nodes + edges) * (4.0 + 2.0 * np.log2(nodes + 1.0)), np.float64)
 

@@ -34,15 +34,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.engine.block_algebra import row_sums
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
 from tgp.engine.parameter_checks import check_whole
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
-from tgp.kernels.array_types import Float32MatrixArray
+from tgp.kernels.array_types import Float32MatrixArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.node_attributes import RowArray, unit_scales
@@ -95,7 +95,7 @@ class _Cosines:
             graphs: undirected graphs.
             cluster: node of ``graphs`` to which each node of the round before belongs; ``None`` in the first round.
         """
-        from tgp.kernels import similarity as kernels
+        from tgp.kernels import node_vectors as kernels
 
         if cluster is None:
             self.rows = _smooth(graphs, self.x, self.hops)
@@ -121,17 +121,10 @@ class _Cosines:
 
 def _smooth(graphs: BlockCSR, x: RowArray, hops: int) -> Float32MatrixArray:
     """Return the smoothed features, scaled in each graph so that the largest feature is about 1."""
-    from tgp.kernels import local_matching
-    from tgp.kernels import similarity as kernels
+    from tgp.kernels import node_vectors as kernels
 
     arrays, nodes = graphs.arrays(), graphs.num_nodes
-    degree = np.empty(nodes)
-
-    def add_weights(first: int, last: int) -> None:
-        local_matching.weighted_degree(*arrays, first, last, degree)
-
-    run_over_ranges(add_weights, graphs.indptr)
-    scale = 1.0 / np.sqrt(1.0 + degree)
+    scale = 1.0 / np.sqrt(1.0 + row_sums(*arrays))
     unit = unit_scales(x, graphs.node_ptr)
     smoothed = np.empty(x.shape, np.float32)
     for low in range(0, x.shape[1], _COLUMNS):
@@ -203,9 +196,7 @@ def assign_levels(
     return match_to_sizes(block, params, key, score, num_levels, two_hop=params.two_hop)
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: SimMatchParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: SimMatchParams) -> FloatArray:
     """Estimate the work for 64 features."""
     width = _TYPICAL_WIDTH * (1.0 + params.hops)
     return np.asarray(10.0 * (nodes + edges) + 0.05 * width * (nodes + edges), np.float64)

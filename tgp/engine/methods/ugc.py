@@ -31,7 +31,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.engine.contraction import contract
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
@@ -40,6 +39,7 @@ from tgp.engine.parameter_checks import check_share
 from tgp.engine.target_size import SizeParams, has_ratios
 from tgp.engine.threads import run_over_ranges
 from tgp.engine.undirected import make_undirected
+from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.node_attributes import unit_scales
@@ -90,7 +90,7 @@ class _ListCosts:
             lists: paths of consecutive nodes.
             cluster: node of ``lists`` to which each node of the round before belongs; ``None`` in the first round.
         """
-        from tgp.kernels import projection as kernels
+        from tgp.kernels import node_vectors as kernels
 
         if cluster is not None:
             size = lists.num_nodes
@@ -108,7 +108,7 @@ class _ListCosts:
 
 def _project(block: BlockCSR, params: UGCParams, key: RandomKey) -> FloatArray:
     """Return the projection of each node."""
-    from tgp.kernels import projection as kernels
+    from tgp.kernels import node_vectors as kernels
 
     x = block.node_values("x")
     scale, width = unit_scales(x, block.node_ptr), x.shape[1]
@@ -213,9 +213,7 @@ def assign_levels(block: BlockCSR, params: UGCParams, key: RandomKey, num_levels
     return levels
 
 
-def cost(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], params: UGCParams
-) -> npt.NDArray[np.float64]:
+def cost(nodes: LongArray, edges: LongArray, params: UGCParams) -> FloatArray:
     """Estimate the work for 64 features."""
     return np.asarray((12.0 + 0.1 * _TYPICAL_WIDTH) * nodes + 2.0 * edges, np.float64)
 

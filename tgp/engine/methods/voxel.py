@@ -39,7 +39,7 @@ from tgp.engine.parameter_checks import check_positive
 from tgp.engine.threads import run_over_ranges
 from tgp.errors import GraphError
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import find_run, offsets
 
 __all__ = ["METHOD", "VoxelParams"]
 
@@ -80,7 +80,7 @@ def assign(block: BlockCSR, params: VoxelParams, key: RandomKey) -> Assignment:
     finite = np.isfinite(cells).all(axis=1)
     if not finite.all():
         node = int(np.argmin(finite))
-        graph = int(np.searchsorted(block.node_ptr, node, side="right")) - 1
+        graph = find_run(block.node_ptr, node)
         raise GraphError(
             f"voxel: a position is too large for the size: expected finite coordinates of cells, got a position of "
             f"{np.abs(block.node_values('pos')[node]).max():g} and size={params.size:g}",

@@ -15,7 +15,6 @@ from tgp.build.summary import HierarchySummary
 from tgp.errors import InputError
 from tgp.inspect.export import parse_graphs
 from tgp.inspect.overview import StoreView, inspect_store, sampled_graphs
-from tgp.inspect.places import result_path
 from tgp.inspect.report.captions import sizes_text
 from tgp.inspect.report.charts import (
     CurveChart,
@@ -26,10 +25,10 @@ from tgp.inspect.report.charts import (
     share_histogram,
 )
 from tgp.inspect.report.drawings import GraphDrawing, draw_graph
-from tgp.inspect.report.quality import FigureRow, compare_first_levels, quality_rows
+from tgp.inspect.report.figure_rows import FigureRow, compare_first_levels, quality_rows
 from tgp.store import FailureRecord, StoreReader
 from tgp.store.format import constants as store_format
-from tgp.store.locations import Location, open_store
+from tgp.store.locations import Location, open_store, result_path
 
 __all__ = [
     "HierarchyContents",

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from scipy.spatial import cKDTree
 
 from tgp.inspect.report.level_graphs import LevelGraph, largest_owners, restrict
-from tgp.inspect.report.looks import choose_looks
-from tgp.inspect.report.palette import COLOURS, LOOKS
+from tgp.inspect.report.palette import COLOURS, LOOKS, choose_looks
 from tgp.inspect.report.placement import backbone, layout, project, separate
 from tgp.kernels.array_types import FloatArray, LongArray
 
@@ -49,7 +48,7 @@ class Picture:
         core: ``[e]`` True for the edges that determine the places; the other edges are drawn very faint.
         target: ``[n]`` supernode of each node at the next level, -1 if the node is dropped; at the last level the node
             itself.
-        look: ``[n]`` look of the target, -1 if the node is dropped; see :func:`tgp.inspect.report.looks.choose_looks`.
+        look: ``[n]`` look of the target, -1 if the node is dropped; see :func:`tgp.inspect.report.palette.choose_looks`.
         share: ``[n]`` share of the node that belongs to its target; 1 unless the assignment is soft.
         centres: ``[n, 2]`` place of the target in the next picture; the place of the node if there is none.
         marked: index of the node that contains the middle of the drawn neighbourhood; -1 if there is none.

@@ -6,19 +6,18 @@ All arrays are dense, so this is meant for graphs of at most some hundred nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree, shortest_path
 from scipy.spatial import cKDTree
 
 from tgp.inspect.report.level_graphs import simple_edges
+from tgp.kernels.array_types import Array, BoolArray, FloatArray, LongArray
 
 __all__ = ["backbone", "layout", "project", "separate"]
 
-Points = npt.NDArray[np.float64]
+Points = FloatArray
 _STEPS, _FEWER_STEPS, _MANY = 80, 30, 400
 """Number of iterations of stress majorisation; the second one for components with more nodes than the third."""
 
@@ -35,7 +34,7 @@ _GAP = 1.4
 """Largest gap between components in edge lengths; it is smaller if nodes are closer together than an edge is long."""
 
 
-def layout(edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[Any] | None = None) -> Points:
+def layout(edge_index: Array, num_nodes: int, strength: Array | None = None) -> Points:
     """Place the nodes of a graph by stress majorisation. Connected components are packed in rows.
 
     Args:
@@ -59,9 +58,7 @@ def layout(edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[A
     return _pack(boxes, num_nodes)
 
 
-def project(
-    pos: Points, edge_index: npt.NDArray[Any], others: Sequence[Points | None]
-) -> list[Points | None]:
+def project(pos: Points, edge_index: Array, others: Sequence[Points | None]) -> list[Points | None]:
     """Convert positions of nodes to places of a drawing.
 
     Positions in three dimensions are projected onto the plane of their largest extents. The first axis points to the right,
@@ -105,9 +102,7 @@ def _count_hops(graph: csr_array) -> Points:
     return np.asarray(shortest_path(graph, directed=False, unweighted=True), np.float64)
 
 
-def backbone(
-    edge_index: npt.NDArray[Any], num_nodes: int, strength: npt.NDArray[Any] | None = None
-) -> npt.NDArray[np.bool_]:
+def backbone(edge_index: Array, num_nodes: int, strength: Array | None = None) -> BoolArray:
     """Select the edges that determine the places of nodes.
 
     In a graph in which most nodes are a few edges apart, all nodes would be placed in one ball. There the edges of a
@@ -199,7 +194,7 @@ def _rotate(places: Points) -> Points:
     return turned
 
 
-def _pack(boxes: list[tuple[npt.NDArray[np.int64], Points]], num_nodes: int) -> Points:
+def _pack(boxes: list[tuple[LongArray, Points]], num_nodes: int) -> Points:
     """Arrange components in rows, largest first, with about the proportions of a page."""
     boxes = sorted(boxes, key=lambda box: -len(box[0]))
     gap = _GAP * min(1.0, 2.0 * _spacing(boxes[0][1]))

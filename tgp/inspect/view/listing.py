@@ -16,9 +16,10 @@ import numpy.typing as npt
 from tgp.build.findings import Finding
 from tgp.inspect.figures import Figure
 from tgp.inspect.numbers import count_text, counted
-from tgp.inspect.report.quality import FigureRow
+from tgp.inspect.report.figure_rows import FigureRow
 from tgp.inspect.view.search import GraphIndex, Query, parse_search
 from tgp.kernels.array_types import LongArray
+from tgp.ragged.offsets import find_run
 from tgp.store import StoreReader
 
 __all__ = [
@@ -271,7 +272,7 @@ def graph_figures(reader: StoreReader, graph: int) -> GraphFigures:
         graph: id of the graph.
     """
     bounds = np.asarray(reader.manifest.spec.bounds)
-    shard = int(np.searchsorted(bounds, graph, side="right")) - 1
+    shard = find_run(bounds, graph)
     index, row = GraphIndex(reader, shard=shard), graph - int(bounds[shard])
     places = index.places(Query())
     rows = [

@@ -9,17 +9,15 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.build.findings import keeps_most_nodes
 from tgp.errors import InputError
 from tgp.inspect.export import parse_graphs
 from tgp.inspect.figures import FIGURES, SPECTRAL_FIGURES, Figure, figure_of, find_figure
 from tgp.inspect.thresholds import Condition, parse_condition, stored_figure
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import Array, BoolArray, FloatArray, LongArray
 from tgp.store import StoreReader
 
 __all__ = ["GraphIndex", "Place", "Query", "Search", "parse_search"]
@@ -46,7 +44,7 @@ _IDS = re.compile(r"[\d:]+(?:\s+[\d:]+)*", re.ASCII)
 Place = tuple[str, int]
 """Name of a hierarchy and number of a level; the first pooled graphs are level 1."""
 
-Column = npt.NDArray[Any]
+Column = Array
 
 
 @dataclass(frozen=True)
@@ -242,7 +240,7 @@ class GraphIndex:
         after = int(found[position + 1]) if position + 1 < len(found) else None
         return position, before, after
 
-    def _matches(self, query: Query) -> npt.NDArray[np.bool_]:
+    def _matches(self, query: Query) -> BoolArray:
         """Return a mask of the graphs that a search finds."""
         search = parse_search(query.text)
         total = self.reader.num_graphs
@@ -271,9 +269,7 @@ class GraphIndex:
         """Return True if a figure is that of the input graphs. Sizes are, unless a level is chosen."""
         return key in _SIZES and query.level is None
 
-    def values(
-        self, figure: Figure, query: Query, ids: LongArray, *, largest: bool
-    ) -> npt.NDArray[np.float64]:
+    def values(self, figure: Figure, query: Query, ids: LongArray, *, largest: bool) -> FloatArray:
         """Return the values of a figure of some graphs.
 
         Args:
@@ -365,10 +361,10 @@ class GraphIndex:
         return self._failed[hierarchy]
 
 
-def _holds(condition: Condition, values: Column | None) -> npt.NDArray[np.bool_] | bool:
+def _holds(condition: Condition, values: Column | None) -> BoolArray | bool:
     """Return a mask of the graphs for which a condition holds. It does not hold for graphs without a value."""
     if values is None:
         return False
     wide = values.astype(np.float64)  # numpy would round the bound to the type of the column
-    result: npt.NDArray[np.bool_] = condition.compare(wide, condition.bound) & np.isfinite(wide)
+    result: BoolArray = condition.compare(wide, condition.bound) & np.isfinite(wide)
     return result

@@ -8,9 +8,9 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array
 from tgp.store.format import constants as fmt
 
 __all__ = [
@@ -31,7 +31,7 @@ _UNSIGNED = ("u1", "<u2", "<u4", "<u8")
 _SIGNED = ("i1", "<i2", "<i4", "<i8")
 
 
-def narrow(values: npt.NDArray[Any], name: str = "array") -> npt.NDArray[Any]:
+def narrow(values: Array, name: str = "array") -> Array:
     """Convert an array to the smallest type that holds its values, little-endian and contiguous.
 
     Integers get a smaller type, unsigned if no value is negative. ``bool`` becomes ``uint8``. Complex numbers get one
@@ -104,7 +104,7 @@ def stored_types(dtype: str) -> frozenset[str]:
     return frozenset(kind.str for kind in types if kind.itemsize <= original.itemsize)
 
 
-def restore(stored: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+def restore(stored: Array, dtype: str) -> Array:
     """Convert a stored array back to its original type. This is the inverse of :func:`narrow`.
 
     Args:
@@ -122,7 +122,7 @@ def restore(stored: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
 
 
 def write_array(
-    group: h5py.Group, name: str, stored: npt.NDArray[Any], profile: str, attributes: Mapping[str, str | int]
+    group: h5py.Group, name: str, stored: Array, profile: str, attributes: Mapping[str, str | int]
 ) -> int:
     """Write a narrowed array as a dataset.
 
@@ -180,7 +180,7 @@ def create_array(
     return dataset
 
 
-def _compress(properties: Any, stored: npt.NDArray[Any], name: str) -> None:
+def _compress(properties: Any, stored: Array, name: str) -> None:
     if stored.nbytes > fmt.MAX_DECODED_BYTES:
         raise InputError(
             f"{name} is too large for the small profile: expected at most {fmt.MAX_DECODED_BYTES} bytes in one "

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import Field, GraphTable
 from tgp.store.format.strict_json import canonical
 
@@ -65,7 +65,7 @@ class DataDigest:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(_hash_rows, *zip(*jobs, strict=True)))
 
-    def update_in_pieces(self, model: GraphTable, pieces: Mapping[str, Iterable[npt.NDArray[Any]]]) -> None:
+    def update_in_pieces(self, model: GraphTable, pieces: Mapping[str, Iterable[Array]]) -> None:
         """Add the next graphs, whose values do not fit in memory.
 
         Args:
@@ -126,7 +126,7 @@ def _header(entry: Field) -> bytes:
     return canonical([dtype, tail, entry.axis, entry.form, entry.shifted])
 
 
-def _hash_counts(digest: Any, ptr: npt.NDArray[np.int64]) -> None:
+def _hash_counts(digest: Any, ptr: LongArray) -> None:
     step = _PIECE_BYTES // 8
     for low in range(0, len(ptr) - 1, step):
         digest.update(np.ascontiguousarray(np.diff(ptr[low : low + step + 1]), dtype="<i8"))

@@ -14,7 +14,8 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
+
+from tgp.kernels.array_types import Array, LongArray
 
 __all__ = ["PIPELINE", "decode_array"]
 
@@ -25,7 +26,7 @@ _MODULUS = 65535
 _CHECKSUM_BYTES = 4
 
 
-def decode_array(dataset: h5py.Dataset) -> npt.NDArray[Any]:
+def decode_array(dataset: h5py.Dataset) -> Array:
     """Decode all chunks of a dataset whose type and filters were checked.
 
     Args:
@@ -66,7 +67,7 @@ def decode_array(dataset: h5py.Dataset) -> npt.NDArray[Any]:
     return result
 
 
-def _decode_chunk(data: bytes, filters: list[int], size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _decode_chunk(data: bytes, filters: list[int], size: int, dtype: np.dtype[Any]) -> Array:
     """Undo the filters of one chunk and check that it has the right size."""
     if h5py.h5z.FILTER_FLETCHER32 in filters:
         data, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
@@ -87,7 +88,7 @@ def _decode_chunk(data: bytes, filters: list[int], size: int, dtype: np.dtype[An
     return np.frombuffer(data, dtype)
 
 
-def _unshuffle(data: bytes, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _unshuffle(data: bytes, dtype: np.dtype[Any]) -> Array:
     """Restore numbers of which first all first bytes are stored, then all second bytes, and so on."""
     columns = np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1)
     rows = np.empty((columns.shape[1], dtype.itemsize), np.uint8)
@@ -106,6 +107,6 @@ def _fletcher32(data: bytes) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _weights(count: int) -> npt.NDArray[np.int64]:
+def _weights(count: int) -> LongArray:
     """Return the number of running sums that contain each word. Reduced numbers keep their sum below 2^63."""
     return np.arange(count, 0, -1) % _MODULUS

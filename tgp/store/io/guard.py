@@ -14,9 +14,9 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError
+from tgp.kernels.array_types import Array
 from tgp.store.format import constants as fmt
 from tgp.store.io.chunks import PIPELINE, decode_array
 from tgp.text import inert_text
@@ -209,7 +209,7 @@ def inspect_file(file: h5py.File, name: str, size: int) -> Inspector:
     return inspector
 
 
-def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> dict[str, Array]:
     """Read the arrays in the root group of an HDF5 file that is not part of a store, with the same checks.
 
     Args:
@@ -248,7 +248,7 @@ def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> d
             ) from error
 
 
-def check_ptr(ptr: npt.NDArray[Any], count: int, total: int, name: str, item: str) -> None:
+def check_ptr(ptr: Array, count: int, total: int, name: str, item: str) -> None:
     """Check that offsets are ``count + 1`` integers that start at 0, never decrease and end at ``total``.
 
     Args:

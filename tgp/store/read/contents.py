@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.kernels.array_types import Array
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import stored_types
 from tgp.store.format.manifest import Manifest
@@ -126,7 +126,7 @@ class HierarchyPart(DividedPart):
         name: str,
         unit: int,
         cache: DecodedCache,
-        node_ptr: npt.NDArray[Any],
+        node_ptr: Array,
         *,
         full: bool = False,
         in_memory: bool = False,
@@ -147,7 +147,7 @@ class HierarchyPart(DividedPart):
         self.node_ptrs = [self.ptr("/node_ptr", self.count, manifest.shards[fmt.GRAPHS][unit].nodes[0])]
         if not np.array_equal(self.node_ptrs[0], node_ptr):
             raise self.damaged("/node_ptr", "must equal the offsets of the input graphs")
-        self.edge_ptrs: list[npt.NDArray[Any]] = []
+        self.edge_ptrs: list[Array] = []
         self.present: set[str] = set()
         for number, level in enumerate(info.levels):
             self._check_level(number, level)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.kernels.array_types import Array
 from tgp.store.format.pieces import PieceRecord
 from tgp.store.format.schema import ShardRecord
 from tgp.store.io.files import StoreFiles
@@ -130,7 +129,7 @@ class DividedPart(OpenPart):
         found = self._divided.get(path)
         return self.array(path) if found is None or self.in_memory else found
 
-    def array(self, path: str) -> npt.NDArray[Any]:
+    def array(self, path: str) -> Array:
         """Return an array as it is stored. One that is divided is copied to memory; use :meth:`stored` if it may be large."""
         divided = self._divided.get(path)
         if divided is None:

@@ -15,7 +15,7 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.schema import FieldInfo, LevelInfo
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path, level_paths
 from tgp.store.read.parts import OpenPart
-from tgp.store.read.values import first_too_large, largest_number, value_check
+from tgp.store.read.value_checks import first_too_large, largest_number, value_check
 
 __all__ = ["Column", "FieldColumn", "Layout", "LevelColumns", "Source", "UnitParts"]
 

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.kernels.array_types import Array
+from tgp.kernels.array_types import Array, LongArray
 from tgp.store.format.codec import restore
 from tgp.store.format.schema import FieldInfo
 from tgp.store.read.contents import level_field_path, level_paths
 from tgp.store.read.divided_part import DividedPart
 from tgp.store.read.piece_array import StoredArray
 from tgp.store.read.reader import StoreReader
-from tgp.store.read.values import first_too_large, largest_number
+from tgp.store.read.value_checks import first_too_large, largest_number
 
 __all__ = ["MappedGraph", "MappedRows", "compose_clusters", "map_assignment", "map_graph"]
 
@@ -151,9 +150,7 @@ def map_assignment(
     return MappedRows(part, path, dtype, *_span(ptr, row))
 
 
-def compose_clusters(
-    reader: StoreReader, graph: int, hierarchy: str, level: int
-) -> npt.NDArray[np.int64] | None:
+def compose_clusters(reader: StoreReader, graph: int, hierarchy: str, level: int) -> LongArray | None:
     """Return the supernode at a level of each node of the input graph, -1 for dropped nodes; ``None`` after a soft assignment.
 
     Args:

@@ -15,9 +15,9 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import StoreDamagedError, StoreMissingError
+from tgp.kernels.array_types import Array
 from tgp.store.format import constants as fmt
 from tgp.store.format.manifest import Manifest, read_manifest
 from tgp.store.format.pieces import FileRecord
@@ -37,16 +37,16 @@ class DecodedCache:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._arrays: OrderedDict[tuple[str, str], npt.NDArray[Any]] = OrderedDict()
+        self._arrays: OrderedDict[tuple[str, str], Array] = OrderedDict()
 
-    def get(self, key: tuple[str, str]) -> npt.NDArray[Any] | None:
+    def get(self, key: tuple[str, str]) -> Array | None:
         """Return the array of a (file, path) pair, or ``None`` if it is not in the cache."""
         found = self._arrays.pop(key, None)
         if found is not None:
             self._arrays[key] = found
         return found
 
-    def put(self, key: tuple[str, str], array: npt.NDArray[Any]) -> None:
+    def put(self, key: tuple[str, str], array: Array) -> None:
         """Add an array and drop the least recently used ones."""
         # There is no lock: after a fork it could be held by a thread that does not exist in the child. If two threads
         # decode the same array, the second result replaces the first.
@@ -156,7 +156,7 @@ class OpenPart:
         self.cache = cache
         self.in_memory = in_memory
         self.name = f"{files.location}/{record.file}"
-        self._views: dict[str, npt.NDArray[Any]] = {}
+        self._views: dict[str, Array] = {}
         check_size(files, record)
         with files.open(record.file) as raw:
             if ends_digest(raw, record.size) != record.ends:
@@ -219,7 +219,7 @@ class OpenPart:
         where = "" if item == "/" else f": {item}"
         return StoreDamagedError(f"{self.name}{where} {why}", path=self.name, item=item)
 
-    def check_ids(self, path: str, ids: npt.NDArray[Any], low: int, size: int) -> None:
+    def check_ids(self, path: str, ids: Array, low: int, size: int) -> None:
         """Check ids of an array that were read: they must be in ``[low, size)``."""
         if ids.size and (int(ids.min()) < low or int(ids.max()) >= size):
             raise self.damaged(path, "holds an id outside its graph")
@@ -231,7 +231,7 @@ class OpenPart:
         except KeyError:
             raise self.damaged(path, "is missing") from None
 
-    def array(self, path: str) -> npt.NDArray[Any]:
+    def array(self, path: str) -> Array:
         """Return an array as it is stored: read-only, in the smallest type that holds its values."""
         found = self._views.get(path)
         if found is not None:
@@ -251,7 +251,7 @@ class OpenPart:
             self._views[path] = found
         return found
 
-    def _decoded(self, info: ArrayInfo) -> npt.NDArray[Any]:
+    def _decoded(self, info: ArrayInfo) -> Array:
         key = (self.record.file, info.path)
         found = self.cache.get(key)
         if found is None:
@@ -269,13 +269,13 @@ class OpenPart:
                 self.cache.put(key, found)
         return found
 
-    def pin(self, path: str) -> npt.NDArray[Any]:
+    def pin(self, path: str) -> Array:
         """Return an array and keep it as long as the part exists. Use it for offsets."""
         found = self.array(path)
         self._views[path] = found
         return found
 
-    def ptr(self, path: str, count: int, total: int) -> npt.NDArray[Any]:
+    def ptr(self, path: str, count: int, total: int) -> Array:
         """Return offsets after checking them, and keep them.
 
         Args:

@@ -92,7 +92,7 @@ class PieceArray:
             ids = np.flatnonzero(ids)
         return self._take(ids)
 
-    def _take(self, ids: npt.NDArray[Any]) -> Any:
+    def _take(self, ids: Array) -> Any:
         """Return the rows with some numbers."""
         if not ids.size:
             ids = ids.astype(np.int64)
@@ -170,13 +170,12 @@ StoredArray: TypeAlias = Array | PieceArray
 """Array as it is stored: in one file, or in several."""
 
 
-def iter_blocks(array: StoredArray, step: int | None = None, axis: int = 0) -> Iterator[tuple[int, Array]]:
+def iter_blocks(array: StoredArray, step: int | None = None) -> Iterator[tuple[int, Array]]:
     """Yield views of the rows of a stored array, front to back.
 
     Args:
         array: Array.
         step: Largest number of rows of a view; those of a file if ``None``. An array in one file is then one view, also an empty one.
-        axis: Axis of the rows, 0 or -1.
 
     Yields:
         Number of the first row, and the rows.
@@ -187,9 +186,8 @@ def iter_blocks(array: StoredArray, step: int | None = None, axis: int = 0) -> I
     if step is None:
         yield 0, array
         return
-    for low in range(0, array.shape[axis], step):
-        rows = slice(low, low + step)
-        yield low, array[rows] if axis == 0 else array[..., rows]
+    for low in range(0, len(array), step):
+        yield low, array[low : low + step]
 
 
 def find_in_rows(array: StoredArray, low: LongArray, high: LongArray, value: LongArray) -> LongArray:

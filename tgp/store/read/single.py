@@ -21,7 +21,7 @@ from tgp.store.format.schema import FailureRecord, FieldInfo, LevelInfo
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path, level_paths, metric_path
 from tgp.store.read.divided_part import DividedPart
 from tgp.store.read.piece_array import PieceArray
-from tgp.store.read.values import first_outside, first_too_large, largest_number, value_check
+from tgp.store.read.value_checks import first_outside, first_too_large, largest_number, value_check
 
 __all__ = ["count_members", "read_failures", "read_metric", "slice_graph", "slice_level"]
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.kernels.array_types import LongArray
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import Field
+from tgp.ragged.offsets import find_run
 from tgp.ragged.types import (
     EDGE_TYPE,
     NODE_TYPE,
@@ -46,7 +46,7 @@ class TypedUnit:
         assert types is not None and graphs.edge_ptr is not None, "the manifest was checked"
         self.types = types
 
-        def offsets_of(info: FieldInfo) -> npt.NDArray[Any]:
+        def offsets_of(info: FieldInfo) -> Array:
             path = graphs.ptrs[info.name]
             return graphs.array(path) if path else np.arange(graphs.count + 1)
 
@@ -58,9 +58,9 @@ class TypedUnit:
     def _set(
         self,
         fields: Mapping[str, Field],
-        index: npt.NDArray[Any],
-        edge_ptr: npt.NDArray[Any],
-        node_ptr: npt.NDArray[Any],
+        index: Array,
+        edge_ptr: Array,
+        node_ptr: Array,
         *,
         of_level: bool,
     ) -> None:
@@ -93,7 +93,7 @@ class TypedUnit:
         if not part.record.nodes[number] and level_field_path(number, NODE_TYPE) not in part.present:
             return  # all graphs failed
 
-        def offsets_of(info: FieldInfo) -> npt.NDArray[Any]:
+        def offsets_of(info: FieldInfo) -> Array:
             if info.ptr == "own":
                 return part.array(level_field_path(number, info.name, "ptr"))
             return part.node_ptrs[number + 1] if info.ptr == "node" else part.edge_ptrs[number]
@@ -106,7 +106,7 @@ class TypedUnit:
             self._set(fields, index, part.edge_ptrs[number], part.node_ptrs[number + 1], of_level=True)
         wrong = first_merged_types(fine[0].node_type, self.nodes.node_type, cluster)
         if wrong is not None:
-            graph = int(np.searchsorted(fine[0].node_ptr, wrong, side="right")) - 1
+            graph = find_run(fine[0].node_ptr, wrong)
             raise part.damaged(
                 f"{base}/cluster", f"merges nodes of different types (row {graph} of the shard)"
             )
@@ -136,7 +136,7 @@ def _read_fields(
     part: OpenPart,
     infos: Iterable[FieldInfo],
     path: Callable[[str], str],
-    offsets_of: Callable[[FieldInfo], npt.NDArray[Any]],
+    offsets_of: Callable[[FieldInfo], Array],
 ) -> dict[str, Field]:
     """Return the fields that decide about types and rows: values of types and weights, offsets of all others."""
     found = {}

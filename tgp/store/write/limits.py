@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
+from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import Assignment
 from tgp.store.format import constants as fmt
 from tgp.store.format.schema import FieldInfo
@@ -74,7 +72,7 @@ def check_decoded_size(name: str, profile: str, decoded: int, size: int) -> None
         )
 
 
-def check_level(given: Assignment, node_ptr: npt.NDArray[np.int64], number: int) -> None:
+def check_level(given: Assignment, node_ptr: LongArray, number: int) -> None:
     """Check the numbers of supernodes and columns of a level.
 
     Args:
@@ -103,7 +101,7 @@ def check_level(given: Assignment, node_ptr: npt.NDArray[np.int64], number: int)
             )
 
 
-def check_metric(name: str, values: npt.NDArray[Any], num_graphs: int) -> None:
+def check_metric(name: str, values: Array, num_graphs: int) -> None:
     """Check the type and the shape of a metric.
 
     Args:

@@ -232,22 +232,22 @@ def check_shards(
     Raises:
         StoreError: If another process has replaced a file.
     """
-    torn: list[FileRecord] = []
+    replaced: list[FileRecord] = []
     for part, records in manifest.shards.items():
         known = () if published is None else published.shards.get(part, ())
         for unit, record in enumerate(records):
             is_known = unit < len(known) and known[unit] == record
             wrong = [] if is_known else [file for file in record.files if not _matches(files, file, full)]
             if wrong:
-                torn += wrong
+                replaced += wrong
                 files.remove(f"{fmt.RECORDS}/{fmt.record_file(unit, part)}")
             for file in wrong:
                 files.remove(f"{fmt.RECORDS}/{file.file.removesuffix('h5')}json")
-    if torn:
+    if replaced:
         raise StoreError(
-            f"{len(torn)} files of {files.location} do not match their completion records, the first one is "
-            f"{torn[0].file}: another process has replaced them",
-            path=files.path / torn[0].file,
+            f"{len(replaced)} files of {files.location} do not match their completion records, the first one is "
+            f"{replaced[0].file}: another process has replaced them",
+            path=files.path / replaced[0].file,
             hint="Run the same command again: it writes them again.",
         )
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 
 from tgp.errors import InputError
-from tgp.kernels.array_types import IntArray
+from tgp.kernels.array_types import Array, IndexArray, IntArray, LongArray
 from tgp.ragged import BlockCSR, GraphTable, Hierarchy, Level
 from tgp.ragged.offsets import offsets
 from tgp.store.format import constants as fmt
@@ -37,7 +36,6 @@ __all__ = [
 IDS = dict.fromkeys(("edge_index", "cluster", "representative"), "int64")
 """Type in which readers return an array of ids, if it differs from the type of the array that is written."""
 
-Ptr = npt.NDArray[np.int64]
 Attributes = Mapping[str, str | int]
 
 
@@ -96,7 +94,7 @@ class ShardFile:
         self,
         group: h5py.Group,
         name: str,
-        values: npt.NDArray[Any],
+        values: Array,
         attributes: Attributes | None = None,
         dtype: str | None = None,
     ) -> int:
@@ -106,7 +104,7 @@ class ShardFile:
             return int(stored.nbytes)
         return write_array(group, name, stored, self.profile, {**kind, **(attributes or {})})
 
-    def field(self, group: h5py.Group, info: FieldInfo, values: npt.NDArray[Any]) -> int:
+    def field(self, group: h5py.Group, info: FieldInfo, values: Array) -> int:
         """Write the values of a field with its description as attributes; return their bytes."""
         return self.array(group, fmt.encode_name(info.name), values, self.describe(info))
 
@@ -176,7 +174,7 @@ def write_hierarchy_file(
     profile: str,
     header: Attributes,
     *,
-    metrics: Mapping[str, npt.NDArray[Any]] | None = None,
+    metrics: Mapping[str, Array] | None = None,
     failures: Sequence[FailureRecord] = (),
     typed: bool = False,
     left_out: Collection[str] = (),
@@ -230,9 +228,7 @@ def write_hierarchy_file(
     return summary
 
 
-def _level_info(
-    level: Level, arrays: Mapping[str, npt.NDArray[Any]], fields: tuple[FieldInfo, ...]
-) -> LevelInfo:
+def _level_info(level: Level, arrays: Mapping[str, Array], fields: tuple[FieldInfo, ...]) -> LevelInfo:
     theta = level.assignment.theta
     return LevelInfo(
         level.method,
@@ -245,7 +241,7 @@ def _level_info(
     )
 
 
-def level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) -> dict[str, npt.NDArray[Any]]:
+def level_arrays(level: Level, node_ptr: LongArray, number: int) -> dict[str, Array]:
     """Return every array of a level by name, with ids that are local to their graph.
 
     Args:
@@ -263,7 +259,7 @@ def level_arrays(level: Level, node_ptr: npt.NDArray[np.int64], number: int) -> 
             field="super_ptr",
         )
     check_level(given, node_ptr, number)
-    arrays: dict[str, npt.NDArray[Any]] = {
+    arrays: dict[str, Array] = {
         "super_ptr": given.super_ptr,
         "edge_ptr": block.edge_ptr,
         "edge_index": local_edges(block, f"level {number + 1}: edge_index"),
@@ -311,7 +307,7 @@ def local_edges(block: BlockCSR, name: str) -> IntArray:
     return out
 
 
-def local_ids(ids: npt.NDArray[np.int32], ptr: Ptr, target_ptr: Ptr, low: int, name: str) -> IntArray:
+def local_ids(ids: IndexArray, ptr: LongArray, target_ptr: LongArray, low: int, name: str) -> IntArray:
     """Convert ids of a block into ids that are local to their graph.
 
     Args:
@@ -346,7 +342,7 @@ def load_kernels() -> None:
     kernels.local_ids(ids, ptr, ptr, 0, ids)
 
 
-def _id_type(kind: str, ptr: Ptr) -> np.dtype[Any]:
+def _id_type(kind: str, ptr: LongArray) -> np.dtype[Any]:
     largest = int(np.diff(ptr).max(initial=1)) - 1
     return next(np.dtype(f"{kind}{n}") for n in (1, 2, 4) if largest <= np.iinfo(f"{kind}{n}").max)
 
@@ -363,9 +359,7 @@ def _split_metric(name: str) -> tuple[int, str]:
     return int(level), rest
 
 
-def _write_metrics(
-    out: ShardFile, metrics: Mapping[str, npt.NDArray[Any]], hierarchy: Hierarchy
-) -> tuple[str, ...]:
+def _write_metrics(out: ShardFile, metrics: Mapping[str, Array], hierarchy: Hierarchy) -> tuple[str, ...]:
     groups: dict[int, h5py.Group] = {}
     for key in sorted(metrics):
         level, name = _split_metric(key)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tgp.kernels.array_types import Array
 from tgp.ragged import Field, GraphTable
 from tgp.store.format import constants as fmt
 from tgp.store.format.codec import integer_type
@@ -46,7 +46,7 @@ __all__ = [
 
 _EDGES = ("edge_index", "edge_weight")
 
-EdgePiece = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]
+EdgePiece = tuple[Array, Array, Array | None]
 """Sources, targets and weights of consecutive edges."""
 
 
@@ -68,7 +68,7 @@ class StreamedGraph:
     max_id: int
     edges: Callable[[], Iterator[EdgePiece]]
     weight_dtype: str | None = None
-    nodes: Mapping[str, tuple[str, Callable[[], Iterable[npt.NDArray[Any]]]]] | None = None
+    nodes: Mapping[str, tuple[str, Callable[[], Iterable[Array]]]] | None = None
 
     def model(self) -> GraphTable:
         """Return a table with the schema of the graph. All values are 0 and need no memory."""
@@ -102,9 +102,9 @@ class StreamedLevel:
     method: str
     graph: StreamedGraph
     num_fine_nodes: int
-    cluster: Callable[[], Iterable[npt.NDArray[Any]]]
-    weight: Callable[[], Iterable[npt.NDArray[Any]]] | None = None
-    representative: Callable[[], Iterable[npt.NDArray[Any]]] | None = None
+    cluster: Callable[[], Iterable[Array]]
+    weight: Callable[[], Iterable[Array]] | None = None
+    representative: Callable[[], Iterable[Array]] | None = None
 
 
 def streamed_digest(graph: StreamedGraph) -> str:
@@ -113,7 +113,7 @@ def streamed_digest(graph: StreamedGraph) -> str:
     Args:
         graph: The graph.
     """
-    pieces: dict[str, Iterable[npt.NDArray[Any]]] = {
+    pieces: dict[str, Iterable[Array]] = {
         "edge_index": (np.stack([u, v], axis=1) for u, v, _ in graph.edges()),
         "edge_weight": (weight for _, _, weight in graph.edges() if weight is not None),
         **{name: values() for name, (_, values) in (graph.nodes or {}).items()},
@@ -182,12 +182,12 @@ def _columns(graph: StreamedGraph, targets: Mapping[str, Target]) -> list[Column
 
 
 def _single(
-    values: Callable[[], Iterable[npt.NDArray[Any]]],
-) -> Iterator[tuple[npt.NDArray[Any], ...]]:
+    values: Callable[[], Iterable[Array]],
+) -> Iterator[tuple[Array, ...]]:
     return ((piece,) for piece in values())
 
 
-def _edge_chunks(graph: StreamedGraph) -> Iterator[tuple[npt.NDArray[Any], ...]]:
+def _edge_chunks(graph: StreamedGraph) -> Iterator[tuple[Array, ...]]:
     for source, target, weight in graph.edges():
         index = np.stack([source, target])
         yield (index,) if weight is None else (index, weight)
@@ -204,7 +204,7 @@ def _stored_type(graph: StreamedGraph, name: str) -> np.dtype[Any]:
     return _smallest_type(values)
 
 
-def _smallest_type(values: Callable[[], Iterable[npt.NDArray[Any]]]) -> np.dtype[Any]:
+def _smallest_type(values: Callable[[], Iterable[Array]]) -> np.dtype[Any]:
     """Return the smallest type that holds all values, which are integers."""
     low, high = 0, 0
     for piece in values():

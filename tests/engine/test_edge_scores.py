@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.engine.balanced_matching import MAX_MEMBERS, BalancedScore, sortable_bits
+from tgp.engine.edge_scores import MAX_MEMBERS, BalancedScore, sortable_bits
 from tgp.engine.level_method import RandomKey
 from tgp.engine.methods import METHODS
 from tgp.ragged import BlockCSR

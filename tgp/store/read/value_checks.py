@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tgp.kernels.array_types import Array, LongArray
+from tgp.ragged.offsets import find_run
 from tgp.store.format.schema import FieldInfo
 from tgp.store.format.strict_json import load_value
 from tgp.store.read.piece_array import PieceArray, StoredArray, iter_blocks
@@ -60,7 +61,7 @@ def _first_flag_above_one(values: Array, ptr: LongArray) -> int | None:
     if not flags.size or flags.max() <= 1:
         return None
     row = int(np.argmax((flags > 1).reshape(len(flags), -1).any(axis=1)))
-    return int(np.searchsorted(ptr, row, side="right")) - 1
+    return find_run(ptr, row)
 
 
 def _first_column_above_one(values: Array, ptr: LongArray) -> int | None:
