@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -91,14 +92,15 @@ def index_page(note: str) -> str:
         "- *dense*: a fixed number of supernodes per graph and a full matrix between them "
         "([more](../concepts.md#sparse-and-dense)).\n"
         "- *loss*: has auxiliary losses in `out.loss`.\n\n"
+        '<div class="choose" markdown="1">\n\n'
         "| pooler | good for | precomputed | trainable | dense | loss |\n|---|---|:-:|:-:|:-:|:-:|\n"
     )
-    for e in pooler_entries():
+    for e in chain.from_iterable(kinds_of_poolers().values()):
         marks = ("precoarsenable", "trainable", "dense", "loss")
         use = _first_sentence(describe_pooler(e.alias).good_for or e.summary)
         flags = " | ".join("✓" if e.traits[mark] else "" for mark in marks)
         parts.append(f"| [`{e.alias}`](poolers/{e.alias}.md) | {_cell(use)} | {flags} |\n")
-    return "".join(parts)
+    return "".join([*parts, "\n</div>\n"])
 
 
 def _first_sentence(text: str) -> str:

@@ -45,14 +45,14 @@ def installations() -> str:
         "| installed from | Python | torch, numpy, numba, h5py | install | " + " | ".join(STEPS) + " |",
         "|---|---|---|--:|" + "--:|" * len(STEPS),
     ]
+    reasons = []
     for name in default_cells():
         cell = found["cells"].get(name, {"outcome": "not run", "reason": "not tried"})
         way, _, version = name.rpartition("-")
         if cell["outcome"] != "passed":
-            reason = ": ".join(cell["reason"].splitlines()[:2])
-            lines.append(
-                f"| {WAYS[way]} | {version} | {cell['outcome']}: {reason} |" + " |" * (1 + len(STEPS))
-            )
+            lines.append(f"| {WAYS[way]} | {version} | {cell['outcome']} |" + " |" * (1 + len(STEPS)))
+            reason = ": ".join(cell["reason"].splitlines()[:2]).replace("`", "'")
+            reasons.append(f"- {WAYS[way]}, Python {version}, {cell['outcome']}: `{reason}`")
             continue
         versions = ", ".join(
             cell["versions"][part].partition("+")[0] for part in ("torch", "numpy", "numba", "h5py")
@@ -64,7 +64,7 @@ def installations() -> str:
     passed = [cell for cell in found["cells"].values() if cell["outcome"] == "passed"]
     if older := sum(cell["package"] != found["build"]["package"] for cell in passed):
         lines[-1] += f" {older} of {len(passed)} rows belong to earlier commits."
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *reasons] if reasons else lines) + "\n"
 
 
 def reliability() -> str:

@@ -14,6 +14,10 @@ from _tables import markdown
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "leaderboard.md"
 INTRO = f"""\
+---
+hide: [toc]
+---
+
 # Leaderboard of graph reduction
 
 A network is trained on a coarse graph and tested on the **original** graph. c is the share of nodes that are kept. Accuracies are in percent, mean ± standard
