@@ -33,7 +33,7 @@ WINDOW = 4096
 AHEAD = 16
 """Number of visits between the request for a row pointer and its use. Orders of visits have as many further elements, any nodes."""
 
-_REQUESTED = 32
+_REQUESTED = 64
 """Largest number of entries of a row whose neighbours are requested from memory in advance."""
 
 _U = np.uint64
