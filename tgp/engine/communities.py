@@ -213,7 +213,7 @@ def _run_pass(
     nodes = len(label)
     volume = np.bincount(label, graph.degree, nodes).astype(np.float64)
     members = np.bincount(label, graph.size, nodes).astype(np.int64)
-    visit, part = np.empty(nodes, np.int32), label
+    visit, part = np.zeros(nodes + kernels.AHEAD, np.int32), label
     kernels.visiting_order(graph.node_ptr, key.seed, key.level, number, visit)
     queue = visit.copy()
     link, waiting = np.zeros(nodes), np.empty(nodes, np.bool_)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from tgp.kernels._prims import hash_u64, kernel, uf_find, uf_union
+from tgp.kernels._vectors import prefetch
 from tgp.kernels.array_types import BoolArray, FloatArray, IndexArray, PtrArray
 
 __all__ = [
+    "AHEAD",
     "MARGIN",
     "WINDOW",
     "connected_parts",
@@ -28,7 +30,15 @@ MARGIN = 1e-10
 WINDOW = 4096
 """Number of consecutive nodes that are shuffled together. The rows of a window stay in the processor cache."""
 
+AHEAD = 16
+"""Number of visits between the request for a row pointer and its use. Orders of visits have as many further elements, any nodes."""
+
+_REQUESTED = 64
+"""Largest number of entries of a row whose neighbours are requested from memory in advance."""
+
 _U = np.uint64
+_ONE = np.uint64(1)
+_SIXTEEN, _EIGHT, _FOUR, _TWO = np.uint64(AHEAD), np.uint64(8), np.uint64(4), np.uint64(2)
 _S32 = np.uint64(32)
 
 
@@ -76,7 +86,7 @@ def move_nodes(
         factor: ``[graphs]`` resolution divided by the sum of all degrees.
         max_size: Largest number of input nodes of a community.
         effort: Limit of the work: visited nodes and entries, as a multiple of those of the graph.
-        queue: ``[N]`` nodes in the order of their first visit; overwritten.
+        queue: ``[N + AHEAD]`` nodes in the order of their first visit; overwritten.
         waiting, link: Scratch ``[N]``; ``link`` is zero on entry and on return.
         seen: Scratch, longer than any row.
         label: ``[N]`` community of each node, a node of the same graph; changed.
@@ -93,6 +103,26 @@ def move_nodes(
         for v in range(lo, hi):
             waiting[v] = True
         while count > 0 and budget > 0:
+            # Request what the next visits read: row pointers, then entries, then labels, then sums of communities.
+            at = _U(head)
+            w = _U(np.uint32(queue[at + _SIXTEEN]))
+            prefetch(indptr, w)
+            prefetch(degree, w)
+            prefetch(label, w)
+            begin = _U(indptr[np.uint32(queue[at + _EIGHT])])
+            prefetch(indices, begin)
+            prefetch(indices, begin + _SIXTEEN)
+            if weighted:
+                prefetch(weight, begin)
+                prefetch(weight, begin + _EIGHT)
+            w = _U(np.uint32(queue[at + _FOUR]))
+            for e in range(_U(indptr[w]), _U(min(indptr[w] + _REQUESTED, indptr[w + _ONE]))):
+                prefetch(label, _U(np.uint32(indices[e])))
+            w = _U(np.uint32(queue[at + _TWO]))
+            for e in range(_U(indptr[w]), _U(min(indptr[w] + _REQUESTED, indptr[w + _ONE]))):
+                near = _U(np.uint32(label[np.uint32(indices[e])]))
+                prefetch(link, near)
+                prefetch(volume, near)
             v = queue[head]
             head += 1
             if head == hi:
@@ -163,7 +193,7 @@ def refine_communities(
 
     Args:
         indptr, indices, weight, weighted, node_ptr, active, first, last, degree, factor: See :func:`move_nodes`.
-        visit: ``[N]`` nodes in the order of their visit.
+        visit: ``[N + AHEAD]`` nodes in the order of their visit.
         label, volume: Communities, as :func:`move_nodes` leaves them.
         link: Scratch ``[N]``, zero on entry and on return.
         seen: Scratch, longer than any row.
@@ -187,6 +217,29 @@ def refine_communities(
             part_volume[v] = degree[v]
             alone[v] = True
         for i in range(lo, hi):
+            # Request what the next visits read: row pointers, then entries, then labels, then sums of communities.
+            at = _U(i)
+            w = _U(np.uint32(visit[at + _SIXTEEN]))
+            prefetch(indptr, w)
+            prefetch(degree, w)
+            prefetch(label, w)
+            prefetch(cut, w)
+            begin = _U(indptr[np.uint32(visit[at + _EIGHT])])
+            prefetch(indices, begin)
+            prefetch(indices, begin + _SIXTEEN)
+            if weighted:
+                prefetch(weight, begin)
+                prefetch(weight, begin + _EIGHT)
+            w = _U(np.uint32(visit[at + _FOUR]))
+            for e in range(_U(indptr[w]), _U(min(indptr[w] + _REQUESTED, indptr[w + _ONE]))):
+                prefetch(label, _U(np.uint32(indices[e])))
+                prefetch(part, _U(np.uint32(indices[e])))
+            w = _U(np.uint32(visit[at + _TWO]))
+            for e in range(_U(indptr[w]), _U(min(indptr[w] + _REQUESTED, indptr[w + _ONE]))):
+                near = _U(np.uint32(part[np.uint32(indices[e])]))
+                prefetch(link, near)
+                prefetch(part_volume, near)
+                prefetch(cut, near)
             v = visit[i]
             own, k = label[v], degree[v]
             # A node moves only while it is alone, so a part never loses a node that connects it.
