@@ -206,6 +206,7 @@ _EXTERNAL_METHODS: dict[str, tuple[str, ...]] = {
     "graclus": ("matching.match_rows", "matching.number_pairs"),
     "hem": (
         "external.find_stale",
+        "external.list_rows",
         "external.point_rows",
         "external.take_mutual_rows",
         "local_matching.fill_codes",
