@@ -36,6 +36,9 @@ NUM_CHOICES = 8
 CHOICE_SHARE = 8
 """Number of choices of all nodes for each entry of a bucket. While nodes are matched, there are no buckets in memory."""
 
+LEAST_NODES = 1 << 16
+"""Number of nodes whose rows are read in one call, even if their choices are larger than a bucket."""
+
 MAX_ROUNDS, ROUNDS_PER_TRIAL = 24, 8
 """Number of rounds after which the remaining edges are sorted if they fit in memory, and of rounds between two trials."""
 
@@ -59,7 +62,7 @@ def sum_degrees(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def point_nodes(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Return the best free neighbours of some free nodes, ``width`` of each."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_matching as kernels
 
     nodes, code = arrays["nodes"][job["low"] : job["high"]], _read_codes(job, arrays)
     width = job["width"]
@@ -117,7 +120,13 @@ def _read_codes(job: Job, arrays: Mapping[str, Array]) -> WordArray:
 
 
 def match_rows(
-    rows: MappedRows, key: RandomKey, *, by_share: bool, two_hop: bool, limits: Limits, ranges: RangeMap = LOCAL
+    rows: MappedRows,
+    key: RandomKey,
+    *,
+    by_share: bool,
+    two_hop: bool,
+    limits: Limits,
+    ranges: RangeMap = LOCAL,
 ) -> tuple[IndexArray, int]:
     """Merge the pairs of one maximal matching.
 
@@ -173,7 +182,7 @@ class _Matching:
     def __init__(
         self, rows: MappedRows, key: RandomKey, by_share: bool, limits: Limits, ranges: RangeMap
     ) -> None:
-        from tgp.kernels import external as kernels
+        from tgp.kernels import external_matching as kernels
         from tgp.kernels import local_matching as scores
 
         self.rows, self.key, self.ranges = rows, key, ranges
@@ -200,7 +209,7 @@ class _Matching:
 
     def match(self) -> int:
         """Match nodes until no free node has a free neighbour; return the number of pairs."""
-        from tgp.kernels import external as kernels
+        from tgp.kernels import external_matching as kernels
 
         active = np.arange(self.rows.num_nodes, dtype=np.int32)
         num_rounds, remaining, matched = 0, len(active), list[int]()
@@ -222,7 +231,7 @@ class _Matching:
 
     def _point(self, active: IndexArray, is_first: bool) -> None:
         """Let nodes point to their best free neighbours. Only the rows of nodes without a free choice are read."""
-        from tgp.kernels import external as kernels
+        from tgp.kernels import external_matching as kernels
 
         stale = np.empty_like(active)
         fixed = self.slot, self.choices, NUM_CHOICES
@@ -253,7 +262,10 @@ class _Matching:
         table[slot[slot >= 0]] = found[slot >= 0]
 
     def _over_nodes(
-        self, function: Callable[[Job, Mapping[str, Array]], dict[str, Any]], nodes: IndexArray, **options: int
+        self,
+        function: Callable[[Job, Mapping[str, Array]], dict[str, Any]],
+        nodes: IndexArray,
+        **options: int,
     ) -> Iterator[tuple[IndexArray, dict[str, Any]]]:
         """Call a range function for some nodes; yield parts of the nodes and the results."""
         if not len(nodes):
@@ -261,12 +273,13 @@ class _Matching:
         chosen = self.ranges
         if chosen.is_remote:
             chosen = chosen.choose(self._count_entries(nodes), self.rows.num_nodes)
+        key, size = [self.key.seed, self.key.level], max(self.bucket // options.get("width", 1), LEAST_NODES)
         jobs = []
         for job in row_jobs(self.rows, chosen.num_ranges, self.piece):
-            low, high = np.searchsorted(nodes, np.array([job["first"], job["last"]], nodes.dtype)).tolist()
-            key = [self.key.seed, self.key.level]
-            if high > low:
-                jobs.append({**job, "low": low, "high": high, "kind": self.kind, "key": key, **options})
+            start, stop = np.searchsorted(nodes, np.array([job["first"], job["last"]], nodes.dtype)).tolist()
+            for low in range(start, stop, size):
+                some = {"low": low, "high": min(low + size, stop)}
+                jobs.append({**job, **some, "kind": self.kind, "key": key, **options})
         free = np.packbits(self.code != 0) if chosen.is_remote else self.code
         arrays = {
             "degree": self.published,

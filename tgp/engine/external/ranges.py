@@ -19,7 +19,17 @@ from tgp.engine.threads import cut_ranges, run_over_ranges
 from tgp.kernels.array_types import Array
 from tgp.ragged.block import IndexArray, PtrArray
 
-__all__ = ["LOCAL", "NODES_AT_ONCE", "Job", "LocalRanges", "Published", "RangeFunction", "RangeMap", "over_rows", "row_jobs"]
+__all__ = [
+    "LOCAL",
+    "NODES_AT_ONCE",
+    "Job",
+    "LocalRanges",
+    "Published",
+    "RangeFunction",
+    "RangeMap",
+    "over_rows",
+    "row_jobs",
+]
 
 NODES_AT_ONCE = 1 << 17
 """Number of nodes whose row pointers are read at once."""
@@ -151,9 +161,7 @@ def _run_part(call: Callable[[int, int], object], low: int, costs: PtrArray) -> 
     run_over_ranges(lambda start, stop: call(low + start, low + stop), costs)
 
 
-def _over_nodes(
-    rows: MappedRows, nodes: IndexArray, piece: int, call: Callable[[int, int], object]
-) -> None:
+def _over_nodes(rows: MappedRows, nodes: IndexArray, piece: int, call: Callable[[int, int], object]) -> None:
     """Call a function for parts of some nodes. The pages that a part reads are about those of ``READ_PIECES * piece`` entries."""
     for low in range(0, len(nodes), NODES_AT_ONCE):
         some = nodes[low : low + NODES_AT_ONCE]
