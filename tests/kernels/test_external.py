@@ -97,6 +97,8 @@ def test_choices_give_the_pointers_until_all_are_matched(graph, data):
         matching.list_rows(block.indptr, block.indices, *arguments, code_array, nodes, *some, width, choices)
     chosen = choices.reshape(size, width)
     pointer = chosen[:, 0].copy()
+    unknown = [reference.UNKNOWN] * size
+    assert pointer.tolist() == reference.pointers(rows, arguments[1].tolist(), kind, code, unknown)
     has_choices = np.array(draw_list(data, st.booleans(), size))
     slot = np.where(has_choices, nodes, np.int32(-1))
     matched = sorted(data.draw(st.sets(st.integers(0, size - 1))))
