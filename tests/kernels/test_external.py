@@ -13,6 +13,7 @@ from tests.reference import external as reference
 from tgp.engine.external.buckets import Buckets, Limits, cut_items, cut_rows
 from tgp.kernels import edge_input
 from tgp.kernels import external as kernels
+from tgp.kernels import external_matching as matching
 from tgp.kernels import local_matching as scores
 from tgp.ragged import BlockCSR
 
@@ -73,15 +74,45 @@ def test_pointers(graph, data):
     old = draw_list(data, st.integers(-2, block.num_nodes - 1), block.num_nodes)
     nodes = np.array(sorted(data.draw(st.sets(st.integers(0, block.num_nodes - 1)))), np.int32)
     pointer, code_array = np.array(old, np.int32), np.array(code, np.uint64)
-    stale = np.empty_like(nodes)
-    stale = stale[: kernels.find_stale(pointer, code_array, nodes, stale)]
+    stale, none = np.empty_like(nodes), np.empty(0, np.int32)
+    stale = stale[: matching.find_stale(pointer, code_array, nodes, none, none, 3, stale)]
     found = np.empty_like(stale)
     for some in cut(data, len(stale)):
-        kernels.point_rows(block.indptr, block.indices, *arguments, code_array, stale, *some, found)
+        matching.point_rows(block.indptr, block.indices, *arguments, code_array, stale, *some, found)
     pointer[stale] = found
     expected = reference.pointers(rows, arguments[1].tolist(), kind, code, old)
     assert stale.tolist() == [u for u in nodes.tolist() if reference.is_stale(u, code, old)]
     assert pointer.tolist() == [expected[u] if u in nodes else old[u] for u in range(block.num_nodes)]
+
+
+@given(graphs(), st.data())
+def test_choices_give_the_pointers_until_all_are_matched(graph, data):
+    block, rows = graph
+    size, width = block.num_nodes, data.draw(st.integers(2, 4))
+    kind, arguments = choose_scores(data, block)
+    code = draw_list(data, st.integers(1, 2**64 - 1), size)
+    nodes, code_array = np.arange(size, dtype=np.int32), np.array(code, np.uint64)
+    choices = np.empty(size * width, np.int32)
+    for some in cut(data, size):
+        matching.list_rows(block.indptr, block.indices, *arguments, code_array, nodes, *some, width, choices)
+    chosen = choices.reshape(size, width)
+    pointer = chosen[:, 0].copy()
+    unknown = [reference.UNKNOWN] * size
+    assert pointer.tolist() == reference.pointers(rows, arguments[1].tolist(), kind, code, unknown)
+    has_choices = np.array(draw_list(data, st.booleans(), size))
+    slot = np.where(has_choices, nodes, np.int32(-1))
+    matched = sorted(data.draw(st.sets(st.integers(0, size - 1))))
+    after = [0 if u in matched else number for u, number in enumerate(code)]
+    code_array[matched] = 0
+    old, stale = pointer.tolist(), np.empty_like(nodes)
+    stale = stale[: matching.find_stale(pointer, code_array, nodes, slot, choices, width, stale)].tolist()
+    expected = reference.pointers(rows, arguments[1].tolist(), kind, after, old)
+    gone = [not any(v < 0 or after[v] for v in row) for row in chosen.tolist()]
+    is_stale = [reference.is_stale(u, after, old) for u in range(size)]
+    assert stale == [u for u in range(size) if is_stale[u] and (gone[u] or not has_choices[u])]
+    assert [pointer[u] for u in range(size) if u not in stale] == [
+        expected[u] for u in range(size) if u not in stale
+    ]
 
 
 @given(st.integers(1, 9), st.data())
@@ -96,7 +127,7 @@ def test_mutual_pointers(nodes, data):
     after = np.array(code, np.uint64)
     expected, matched, remaining = reference.mutual(pointer, code)
     active = np.arange(nodes, dtype=np.int32)
-    found = kernels.take_mutual_rows(np.array(pointer, np.int32), after, active, nodes)
+    found = matching.take_mutual_rows(np.array(pointer, np.int32), after, active, nodes)
     assert found == (matched, len(remaining))
     assert after.tolist() == expected and active[: len(remaining)].tolist() == remaining
 

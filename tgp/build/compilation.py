@@ -205,9 +205,10 @@ _EXTERNAL = (
 _EXTERNAL_METHODS: dict[str, tuple[str, ...]] = {
     "graclus": ("matching.match_rows", "matching.number_pairs"),
     "hem": (
-        "external.find_stale",
-        "external.point_rows",
-        "external.take_mutual_rows",
+        "external_matching.find_stale",
+        "external_matching.list_rows",
+        "external_matching.point_rows",
+        "external_matching.take_mutual_rows",
         "local_matching.fill_codes",
         "local_matching.find_anchors",
         "local_matching.fingerprint",

@@ -32,7 +32,7 @@ BASE_BYTES = 300 * 10**6
 """Memory of the process, its libraries and the compiled kernels."""
 
 BYTES_PER_NODE = 36
-"""Memory of the arrays of the nodes: 20 bytes for a matching, and 16 more if many nodes are merged through common neighbours."""
+"""Memory of the arrays of the nodes: 24 bytes for a matching, and 12 more for lists of nodes."""
 
 LEAST_REST = 32 * 10**6
 """Smallest memory for edges."""

@@ -41,7 +41,7 @@ MIN_ENTRIES = 1 << 22
 ENTRIES_PER_NODE = 2
 """Number of entries for each published element of an array of nodes from which a step runs on the workers."""
 
-TASK_FORMAT = 2
+TASK_FORMAT = 3
 """Number that changes when the keys of tasks, or the temporary files that workers read and write, change."""
 
 _ARRAY, _ANSWER = "array", "answer"

@@ -1,8 +1,6 @@
-"""Matching, independent sets and contraction of graphs whose edges are memory-mapped files.
+"""Independent sets and contraction of graphs whose edges are memory-mapped files.
 
-The kernels read the rows of a range front to back and keep no array with an entry per edge: scores are computed when they are
-needed, by the formulas of :mod:`tgp.kernels.local_matching`. The results are the same as those of the kernels for graphs in
-memory.
+The kernels read the rows of a range front to back. The results are the same as those of the kernels for graphs in memory.
 
 An entry of a matrix in a bucket is a key, ``row << 32 | column``, and a weight. Keys of one row keep their order, so that sums are
 computed in the order of :mod:`tgp.kernels.contract`.
@@ -14,117 +12,24 @@ import numpy as np
 
 from tgp.kernels._prims import kernel
 from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
-from tgp.kernels.local_matching import _MIX, SHARE, _score_edge
 
 __all__ = [
-    "NO_PARTNER",
-    "UNKNOWN",
     "add_row_sizes",
     "contract_rows",
     "count_buckets",
     "count_columns",
     "cover_rows",
     "fill_row_ids",
-    "find_stale",
     "group_keys",
     "mirror_rows",
     "missing_rows",
     "orient_rows",
-    "point_rows",
     "scatter_to_buckets",
-    "take_mutual_rows",
 ]
-
-UNKNOWN, NO_PARTNER = -2, -1
-"""Pointers of a node that was not visited yet, and of a node without a free neighbour."""
 
 _U = np.uint64
 _S32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-
-
-@kernel
-def find_stale(pointer: IndexArray, code: WordArray, nodes: IndexArray, out: IndexArray) -> int:
-    """Write the free nodes whose pointer is not known, or leads to a node that is not free any more; return their number.
-
-    Args:
-        pointer: ``[N]`` best free neighbours, :data:`UNKNOWN` or :data:`NO_PARTNER`.
-        code: ``[N]`` random numbers of free nodes, 0 for other nodes.
-        nodes: Nodes, ascending.
-        out: Output with room for all of them.
-    """
-    count = 0
-    for a in range(nodes.shape[0]):
-        u = nodes[a]
-        v = pointer[np.uint32(u)]
-        out[count] = u
-        gone = v == UNKNOWN or (v >= 0 and code[np.uint32(v)] == 0)
-        count += (code[np.uint32(u)] != 0) & gone
-    return count
-
-
-@kernel
-def point_rows(
-    indptr: PtrArray, indices: IndexArray, score: FloatArray, degree: FloatArray, kind: int, code: WordArray,
-    nodes: IndexArray, first: int, last: int, found: IndexArray,
-) -> None:  # fmt: skip
-    """Write the best free neighbour of the free nodes ``nodes[first:last]``.
-
-    Args:
-        indptr, indices: Rows of an undirected graph without parallel edges.
-        score: ``[nnz]`` weights, or an empty array if ``kind`` does not need them.
-        degree: ``[N]`` weighted degrees, or an empty array if ``kind`` does not need them.
-        kind: Kind of the scores, see :data:`tgp.kernels.local_matching.EQUAL`.
-        code: ``[N]`` random numbers of free nodes, 0 for other nodes.
-        nodes: Nodes, ascending.
-        first, last: Range of ``nodes``.
-        found: Output, the best free neighbour of each of ``nodes``, or :data:`NO_PARTNER`.
-    """
-    for a in range(first, last):
-        i = np.uint32(nodes[a])
-        mine = code[i]
-        volume = degree[i] if kind >= SHARE else 0.0
-        best, best_hash, partner = -np.inf, _U(0), np.int32(NO_PARTNER)
-        for e in range(_U(indptr[i]), _U(indptr[i + 1])):
-            v = indices[e]
-            other = code[np.uint32(v)]
-            if other == 0 or v == i:
-                continue
-            value = _score_edge(score, degree, kind, e, volume, np.uint32(v))
-            if value < best:
-                continue
-            hashed = (mine ^ other) * _MIX
-            if value > best or hashed > best_hash:
-                best, best_hash, partner = value, hashed, v
-        found[a] = partner
-
-
-@kernel
-def take_mutual_rows(pointer: IndexArray, code: WordArray, nodes: IndexArray, count: int) -> tuple[int, int]:
-    """Match the free nodes among ``nodes[:count]`` that point to each other; their code becomes 0.
-
-    Args:
-        pointer: ``[N]`` best free neighbours.
-        code: ``[N]`` random numbers of free nodes, 0 for other nodes.
-        nodes: Nodes, ascending. Those that can still find a partner are moved to the front.
-        count: Number of nodes.
-
-    Returns:
-        Number of nodes that were matched, and of free nodes that can still find a partner.
-    """
-    matched, remaining = 0, 0
-    for a in range(count):
-        u = nodes[a]
-        v = pointer[np.uint32(u)]
-        if code[np.uint32(u)] == 0 or v < 0:
-            continue
-        if pointer[np.uint32(v)] == u:
-            code[np.uint32(u)] = 0
-            matched += 1
-        else:
-            nodes[remaining] = u
-            remaining += 1
-    return matched, remaining
 
 
 @kernel

@@ -22,7 +22,7 @@ def assign(work: LevelWork) -> Assigned:
             work.key,
             by_share=work.params.score == "share",
             two_hop=work.params.two_hop,
-            piece=work.limits.piece,
+            limits=work.limits,
             ranges=work.ranges,
         )
     return Assigned(*found)

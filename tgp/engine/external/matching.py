@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tgp.engine.external.ranges import LOCAL, Job, Published, RangeMap, over_rows, row_jobs
+from tgp.engine.external.buckets import Limits
+from tgp.engine.external.ranges import LOCAL, NODES_AT_ONCE, Job, Published, RangeMap, over_rows, row_jobs
 from tgp.engine.external.row_files import MappedRows
 from tgp.engine.level_method import RandomKey
 from tgp.engine.pair_matching import FEW_PAIRS
+from tgp.engine.threads import run_over_items
 from tgp.kernels.array_types import Array, WordArray
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.fields import take_ragged
@@ -21,15 +23,24 @@ __all__ = [
     "match_rows",
 ]
 
-BYTES_PER_NODE = 20
-"""Memory of a matching: code (8), degree (8) and partner (4). Nodes that are merged through a common neighbour need
-:data:`BYTES_PER_LONE_NODE` more."""
+BYTES_PER_NODE = 24
+"""Memory of a matching: code (8), degree (8), partner (4) and position of the choices (4). Nodes that are merged through a common
+neighbour need :data:`BYTES_PER_LONE_NODE` more."""
 
 BYTES_PER_LONE_NODE = 40
 """Memory of a node that is merged through a common neighbour: its index, that of the neighbour, a hash, and their order."""
 
-MAX_ROUNDS = 24
-"""Number of rounds after which the remaining edges are sorted if they fit in memory."""
+NUM_CHOICES = 8
+"""Number of best free neighbours that are kept for a node whose row was read again."""
+
+CHOICE_SHARE = 8
+"""Number of choices of all nodes for each entry of a bucket. While nodes are matched, there are no buckets in memory."""
+
+LEAST_NODES = 1 << 16
+"""Number of nodes whose rows are read in one call, even if their choices are larger than a bucket."""
+
+MAX_ROUNDS, ROUNDS_PER_TRIAL = 24, 8
+"""Number of rounds after which the remaining edges are sorted if they fit in memory, and of rounds between two trials."""
 
 
 # Functions of ranges ------------------------------------------------------------------------------
@@ -50,15 +61,18 @@ def sum_degrees(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 
 def point_nodes(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """Return the best free neighbour of some free nodes."""
-    from tgp.kernels import external as kernels
+    """Return the best free neighbours of some free nodes, ``width`` of each."""
+    from tgp.kernels import external_matching as kernels
 
     nodes, code = arrays["nodes"][job["low"] : job["high"]], _read_codes(job, arrays)
-    found = np.empty(len(nodes), np.int32)
+    width = job["width"]
+    found = np.empty(len(nodes) * width, np.int32)
 
     def kernel(rows: MappedRows) -> Callable[[int, int], object]:
         fixed = (rows.indptr, rows.indices, rows.weight, arrays["degree"], job["kind"], code, nodes)
-        return lambda low, high: kernels.point_rows(*fixed, low, high, found)
+        if width == 1:
+            return lambda low, high: kernels.point_rows(*fixed, low, high, found)
+        return lambda low, high: kernels.list_rows(*fixed, low, high, width, found)
 
     over_rows(job, kernel, nodes)
     return {"found": found}
@@ -106,7 +120,13 @@ def _read_codes(job: Job, arrays: Mapping[str, Array]) -> WordArray:
 
 
 def match_rows(
-    rows: MappedRows, key: RandomKey, *, by_share: bool, two_hop: bool, piece: int, ranges: RangeMap = LOCAL
+    rows: MappedRows,
+    key: RandomKey,
+    *,
+    by_share: bool,
+    two_hop: bool,
+    limits: Limits,
+    ranges: RangeMap = LOCAL,
 ) -> tuple[IndexArray, int]:
     """Merge the pairs of one maximal matching.
 
@@ -115,7 +135,7 @@ def match_rows(
         key: key of the random numbers.
         by_share: order edges by the share of their weight in the larger degree, otherwise by their weight.
         two_hop: merge nodes that are alone through common neighbours if the matching removes less than 30 % of the nodes.
-        piece: Number of entries to read at once.
+        limits: Sizes of the run.
         ranges: Strategy that calls the functions of ranges. The result does not depend on it.
 
     Returns:
@@ -124,7 +144,7 @@ def match_rows(
     from tgp.kernels import matching
 
     node_ptr = np.array([0, rows.num_nodes], np.int64)
-    run = _Matching(rows, key, by_share, piece, ranges)
+    run = _Matching(rows, key, by_share, limits, ranges)
     num_pairs = run.match()
     mate = run.pair_alone() if two_hop and num_pairs < FEW_PAIRS * rows.num_nodes else run.partners()
     run.published.remove()
@@ -134,16 +154,39 @@ def match_rows(
     return cluster, int(super_ptr[1])
 
 
+def _filter_nodes(kernel: Callable[[int, int], int], nodes: IndexArray, count: int) -> int:
+    """Call a kernel that moves some of ``nodes[first:last]`` to the front, on several threads. Return the number of nodes that are left.
+
+    Args:
+        kernel: Function of a range that returns the number of nodes that it keeps.
+        nodes: Nodes. The kept ones are moved to the front, in their order.
+        count: Number of nodes.
+    """
+    counts: list[tuple[int, int]] = []
+    run_over_items(lambda first, last: counts.append((first, kernel(first, last))), count)
+    total = 0
+    for first, kept in sorted(counts):
+        if first != total:
+            nodes[total : total + kept] = nodes[first : first + kept]
+        total += kept
+    return total
+
+
 class _Matching:
-    """State of :func:`match_rows`: codes, degrees and pointers of the nodes."""
+    """State of :func:`match_rows`: codes, degrees, pointers and choices of the nodes.
+
+    The best free neighbours of a node only change when they are matched. A node whose row is read again therefore keeps a list of
+    its best choices, as far as memory suffices, and its row is not read before all of them are matched.
+    """
 
     def __init__(
-        self, rows: MappedRows, key: RandomKey, by_share: bool, piece: int, ranges: RangeMap
+        self, rows: MappedRows, key: RandomKey, by_share: bool, limits: Limits, ranges: RangeMap
     ) -> None:
-        from tgp.kernels import external as kernels
+        from tgp.kernels import external_matching as kernels
         from tgp.kernels import local_matching as scores
 
-        self.rows, self.key, self.piece, self.ranges = rows, key, piece, ranges
+        self.rows, self.key, self.ranges = rows, key, ranges
+        self.piece, self.bucket = limits.piece, limits.bucket
         self.kind = scores.GIVEN if rows.weighted else scores.EQUAL
         self.degree: FloatArray = np.empty(0)
         if by_share:
@@ -153,6 +196,10 @@ class _Matching:
         self.published = ranges.publish(self.degree)
         self.code = _fill_codes(key, np.empty(rows.num_nodes, np.uint64))
         self.pointer: IndexArray = np.full(rows.num_nodes, kernels.UNKNOWN, np.int32)
+        self._drop_choices()
+
+    def _drop_choices(self) -> None:
+        self.slot, self.choices, self.num_slots = np.empty(0, np.int32), np.empty(0, np.int32), 0
 
     def _fill_degrees(self) -> None:
         chosen = self.ranges.choose(self.rows.num_entries, 0)
@@ -162,31 +209,63 @@ class _Matching:
 
     def match(self) -> int:
         """Match nodes until no free node has a free neighbour; return the number of pairs."""
-        from tgp.kernels import external as kernels
+        from tgp.kernels import external_matching as kernels
 
         active = np.arange(self.rows.num_nodes, dtype=np.int32)
-        num_matched, num_rounds, remaining = 0, 0, len(active)
+        num_rounds, remaining, matched = 0, len(active), list[int]()
+
+        def take(first: int, last: int) -> int:
+            nodes = active[first:last]
+            found, left = kernels.take_mutual_rows(self.pointer, self.code, nodes, len(nodes))
+            matched.append(found)
+            return int(left)
+
         while remaining:
-            self._point(active[:remaining])
-            matched, remaining = kernels.take_mutual_rows(self.pointer, self.code, active, remaining)
-            num_matched, num_rounds = num_matched + matched, num_rounds + 1
-            if remaining and num_rounds >= MAX_ROUNDS:
+            self._point(active[:remaining], num_rounds == 0)
+            remaining, num_rounds = _filter_nodes(take, active, remaining), num_rounds + 1
+            if remaining and num_rounds >= MAX_ROUNDS and num_rounds % ROUNDS_PER_TRIAL == 0:
                 found = self._match_sorted(active[:remaining])
                 if found is not None:
-                    return num_matched // 2 + found
-        return num_matched // 2
+                    return sum(matched) // 2 + found
+        return sum(matched) // 2
 
-    def _point(self, active: IndexArray) -> None:
-        """Let nodes point to their best free neighbours. Only nodes whose partner is not free any more are visited."""
-        from tgp.kernels import external as kernels
+    def _point(self, active: IndexArray, is_first: bool) -> None:
+        """Let nodes point to their best free neighbours. Only the rows of nodes without a free choice are read."""
+        from tgp.kernels import external_matching as kernels
 
         stale = np.empty_like(active)
-        stale = stale[: kernels.find_stale(self.pointer, self.code, active, stale)]
-        for nodes, result in self._over_nodes(point_nodes, stale):
-            self.pointer[nodes] = result["found"]
+        fixed = self.slot, self.choices, NUM_CHOICES
+
+        def find(first: int, last: int) -> int:
+            some = active[first:last], *fixed, stale[first:last]
+            return int(kernels.find_stale(self.pointer, self.code, *some))
+
+        stale = stale[: _filter_nodes(find, stale, len(active))]
+        width = 1 if is_first else NUM_CHOICES
+        for nodes, result in self._over_nodes(point_nodes, stale, width=width):
+            found = result["found"].reshape(-1, width)
+            self.pointer[nodes] = found[:, 0]
+            if not is_first:
+                self._keep_choices(nodes, found)
+
+    def _keep_choices(self, nodes: IndexArray, found: IndexArray) -> None:
+        """Keep the choices of some nodes. If there is no memory for all, the first ones have choices."""
+        if not len(self.slot):
+            room = min(self.bucket * CHOICE_SHARE // NUM_CHOICES, self.rows.num_nodes)
+            self.slot = np.full(self.rows.num_nodes, -1, np.int32)
+            self.choices = np.empty(room * NUM_CHOICES, np.int32)  # pages that are not written take no memory
+        table = self.choices.reshape(-1, NUM_CHOICES)
+        new = nodes[self.slot[nodes] < 0][: len(table) - self.num_slots]
+        self.slot[new] = np.arange(self.num_slots, self.num_slots + len(new), dtype=np.int32)
+        self.num_slots += len(new)
+        slot = self.slot[nodes]
+        table[slot[slot >= 0]] = found[slot >= 0]
 
     def _over_nodes(
-        self, function: Callable[[Job, Mapping[str, Array]], dict[str, Any]], nodes: IndexArray
+        self,
+        function: Callable[[Job, Mapping[str, Array]], dict[str, Any]],
+        nodes: IndexArray,
+        **options: int,
     ) -> Iterator[tuple[IndexArray, dict[str, Any]]]:
         """Call a range function for some nodes; yield parts of the nodes and the results."""
         if not len(nodes):
@@ -194,12 +273,13 @@ class _Matching:
         chosen = self.ranges
         if chosen.is_remote:
             chosen = chosen.choose(self._count_entries(nodes), self.rows.num_nodes)
+        key, size = [self.key.seed, self.key.level], max(self.bucket // options.get("width", 1), LEAST_NODES)
         jobs = []
         for job in row_jobs(self.rows, chosen.num_ranges, self.piece):
-            low, high = np.searchsorted(nodes, np.array([job["first"], job["last"]], nodes.dtype)).tolist()
-            key = [self.key.seed, self.key.level]
-            if high > low:
-                jobs.append({**job, "low": low, "high": high, "kind": self.kind, "key": key})
+            start, stop = np.searchsorted(nodes, np.array([job["first"], job["last"]], nodes.dtype)).tolist()
+            for low in range(start, stop, size):
+                some = {"low": low, "high": min(low + size, stop)}
+                jobs.append({**job, **some, "kind": self.kind, "key": key, **options})
         free = np.packbits(self.code != 0) if chosen.is_remote else self.code
         arrays = {
             "degree": self.published,
@@ -218,9 +298,12 @@ class _Matching:
         """Return the number of entries of some rows."""
         if len(nodes) == self.rows.num_nodes:
             return self.rows.num_entries
-        bounds = range(0, len(nodes), self.piece)
-        parts = (nodes[low : low + self.piece] for low in bounds)
-        return sum(int((self.rows.indptr[part + 1] - self.rows.indptr[part]).sum()) for part in parts)
+        total = 0
+        for low in range(0, len(nodes), NODES_AT_ONCE):
+            some = nodes[low : low + NODES_AT_ONCE]
+            total += int((self.rows.indptr[some + 1] - self.rows.indptr[some]).sum())
+            self.rows.release(int(some[0]), int(some[-1]) + 1, 0, 0)
+        return total
 
     def _match_sorted(self, active: IndexArray) -> int | None:
         """Match the remaining nodes by sorting the edges between them, which gives the same pairs as further rounds.
@@ -235,9 +318,10 @@ class _Matching:
         """
         from tgp.kernels import local_matching as kernels
 
-        code, indptr = self.code, self.rows.indptr
-        if len(active) > self.piece or int((indptr[active + 1] - indptr[active]).sum()) > self.piece:
+        code = self.code
+        if len(active) > self.bucket or self._count_entries(active) > self.bucket:
             return None
+        self._drop_choices()
         rows, cols, weight = self._free_edges(active)
         keys: tuple[Array, ...] = (cols, rows, ~kernels.edge_hash(code, rows, cols))
         scores = self._scores(rows, cols, weight)
@@ -291,6 +375,7 @@ class _Matching:
         from tgp.kernels import local_matching
 
         mate, alone = self.partners(), self._list_alone()
+        self._drop_choices()
         _fill_codes(self.key, self.code)
         anchor, signature = np.empty(len(alone), np.int32), np.empty(len(alone), np.uint64)
         done = 0

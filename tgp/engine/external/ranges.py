@@ -17,10 +17,25 @@ import numpy as np
 from tgp.engine.external.row_files import MappedRows, RowFiles
 from tgp.engine.threads import cut_ranges, run_over_ranges
 from tgp.kernels.array_types import Array
-from tgp.ragged.block import IndexArray
+from tgp.ragged.block import IndexArray, PtrArray
 
-__all__ = ["LOCAL", "Job", "LocalRanges", "Published", "RangeFunction", "RangeMap", "over_rows", "row_jobs"]
+__all__ = [
+    "LOCAL",
+    "NODES_AT_ONCE",
+    "Job",
+    "LocalRanges",
+    "Published",
+    "RangeFunction",
+    "RangeMap",
+    "over_rows",
+    "row_jobs",
+]
 
+NODES_AT_ONCE = 1 << 17
+"""Number of nodes whose row pointers are read at once."""
+
+PAGE_ENTRIES, READ_PIECES = 1 << 12, 4
+"""Number of entries that the system reads with those of a node, and number of pieces of nodes that are read at once."""
 
 Job = Mapping[str, Any]
 """Description of one call: a range, paths and parameters. All values are plain: text, numbers, and lists or dictionaries of them."""
@@ -134,16 +149,27 @@ def over_rows(
     """
     with RowFiles.from_plain(job["rows"]).open() as rows:
         call = kernel(rows)
+        if nodes is not None:
+            _over_nodes(rows, nodes, job["piece"], call)
+            return
         for first, last in rows.row_ranges(job["piece"], job["first"], job["last"]):
-            low, costs = first, rows.indptr[first : last + 1]
-            if nodes is not None:
-                # Limits of the same type: otherwise numpy converts all nodes.
-                low, high = np.searchsorted(nodes, np.array([first, last], nodes.dtype)).tolist()
-                if low == high:
-                    continue
-                costs = np.append(rows.indptr[nodes[low:high]], rows.indptr[last])
+            _run_part(call, first, rows.indptr[first : last + 1])
 
-            def run(start: int, stop: int, low: int = low) -> object:
-                return call(low + start, low + stop)
 
-            run_over_ranges(run, costs)
+def _run_part(call: Callable[[int, int], object], low: int, costs: PtrArray) -> None:
+    """Call a function for the items from ``low`` on, on several threads. ``costs`` are the offsets of their work."""
+    run_over_ranges(lambda start, stop: call(low + start, low + stop), costs)
+
+
+def _over_nodes(rows: MappedRows, nodes: IndexArray, piece: int, call: Callable[[int, int], object]) -> None:
+    """Call a function for parts of some nodes. The pages that a part reads are about those of ``READ_PIECES * piece`` entries."""
+    for low in range(0, len(nodes), NODES_AT_ONCE):
+        some = nodes[low : low + NODES_AT_ONCE]
+        starts, ends = rows.indptr[some], rows.indptr[some + 1]
+        # Entries between two nodes are read with them if they are on the same page.
+        touched = np.minimum(np.append(starts[1:], ends[-1]) - starts, ends - starts + PAGE_ENTRIES)
+        part_of = np.cumsum(touched) // (READ_PIECES * piece)
+        costs = np.append(0, np.cumsum(ends - starts))
+        for a, b in pairwise([0, *(np.flatnonzero(np.diff(part_of)) + 1).tolist(), len(some)]):
+            _run_part(call, low + a, costs[a : b + 1])
+            rows.release(int(some[a]), int(some[b - 1]) + 1, int(starts[a]), int(ends[b - 1]))

@@ -248,7 +248,7 @@ class MappedRows(_Closing):
             count = min(last - first, size) // step * step
             last = min(first + max(count, step), stop)
             yield first, last
-            self._release(first, last, int(self.indptr[first]), int(self.indptr[last]))
+            self.release(first, last, int(self.indptr[first]), int(self.indptr[last]))
             first = last
 
     def entry_ranges(
@@ -266,10 +266,11 @@ class MappedRows(_Closing):
             high = min(low + size, stop)
             first = int(np.searchsorted(self.indptr, low, side="right")) - 1
             yield first, low, high
-            self._release(before, first, low, high)
+            self.release(before, first, low, high)
             before = first
 
-    def _release(self, first: int, last: int, low: int, high: int) -> None:
+    def release(self, first: int, last: int, low: int, high: int) -> None:
+        """Remove the pages of the rows ``first..last`` and of the entries ``low..high`` from memory."""
         self._maps["indptr"].release(first, last)
         self._maps["indices"].release(low, high)
         self._maps["weight"].release(low, high)
