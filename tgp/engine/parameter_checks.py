@@ -10,6 +10,8 @@ from tgp.errors import ParameterError
 
 __all__ = ["check_positive", "check_share", "check_whole"]
 
+_LARGEST = 2**63 - 1
+
 
 def check_whole(
     name: str, value: object, least: int = 1, most: int | None = None, *, optional: bool = False
@@ -20,7 +22,7 @@ def check_whole(
         name: name of the parameter.
         value: its value.
         least: smallest allowed number.
-        most: largest allowed number; ``None`` for no limit.
+        most: largest allowed number; ``None`` for the largest number of an array.
         optional: True if ``None`` is allowed.
 
     Raises:
@@ -29,8 +31,10 @@ def check_whole(
     if optional and value is None:
         return
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (is_whole and least <= value and (most is None or value <= most)):  # type: ignore[operator]
+    if not (is_whole and least <= value <= (_LARGEST if most is None else most)):  # type: ignore[operator]
         limits = f">= {least}" if most is None else f"in [{least}, {most}]"
+        if most is None and is_whole and value > _LARGEST:  # type: ignore[operator]
+            limits = f"in [{least}, 2**63)"
         _refuse(name, f"a whole number {limits}{' or none' if optional else ''}", value)
 
 
