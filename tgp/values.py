@@ -14,6 +14,8 @@ from tgp.errors import ParameterError
 
 __all__ = ["convert_value", "format_value", "parse_call", "parse_value"]
 
+_WORDS_OF_TYPES: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
+_PLURALS: dict[Any, str] = {int: "whole numbers", float: "numbers"}
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
@@ -128,7 +130,10 @@ def _is_tuple(kind: Any) -> bool:
 def _describe(kind: Any, from_text: bool) -> str:
     """Return the name of a type or a literal value for an error message."""
     if from_text and _is_tuple(kind):
-        return f"a list of {typing.get_args(kind)[0].__name__} separated by /"
+        item = typing.get_args(kind)[0]
+        return f"{_PLURALS.get(item, item.__name__)} separated by /"
+    if from_text and kind in _WORDS_OF_TYPES:
+        return _WORDS_OF_TYPES[kind]
     return kind.__name__ if type(kind) is type else repr(kind)
 
 

@@ -244,9 +244,14 @@ def report_error(error: BaseException, *, json: bool = False) -> int:
 
 def _fields(error: Exception, status: ExitStatus) -> dict[str, Any]:
     """Return the fields of an error for programs: class, message, exit status, and those that its class adds."""
-    known = {"type": type(error).__name__, "message": str(error), "exit_status": int(status)}
+    known = {"type": _public_name(type(error)), "message": str(error), "exit_status": int(status)}
     fields = vars(error) if isinstance(error, TgpError) else {}
     return known | {name: value for name, value in fields.items() if not name.startswith("_")}
+
+
+def _public_name(cls: type) -> str:
+    """Return the name of the first class of the bases that is not private. ``_UnknownKey`` is an ``UnknownNameError``."""
+    return next(base.__name__ for base in cls.__mro__ if not base.__name__.startswith("_"))
 
 
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]  # Typer does not export the base class

@@ -91,6 +91,8 @@ def test_parse_shard():
         ({"workers": 0}, ParameterError),
         ({"seed": -1}, ParameterError),
         ({"limit": 0}, ParameterError),
+        ({"until": "ten"}, ParameterError),
+        ({"threads": 1.5}, ParameterError),
         ({"scheduler": "tcp://x", "workers": 2}, InputError),
         ({"force": True, "shard": (0, 2)}, InputError),
     ],

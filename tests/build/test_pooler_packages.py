@@ -109,7 +109,7 @@ for level, stored in zip(levels, graph.pooled_data, strict=True):
 def test_wrong_parameters_and_poolers_are_reported(site, tmp_path):
     cases = {
         "blocks:sise=3": "Did you mean 'size'",
-        "blocks:size=much": "must be int, got 'much'",
+        "blocks:size=much": "must be a whole number, got 'much'",
         "blocks:size=0": "size must be positive, got 0",
         "nolevels": "has neither 'precoarsening' nor 'multi_level_precoarsening'",
     }

@@ -68,6 +68,13 @@ MISTAKES = [
     (["inspect", "--diff", "STORE", "missing"], "no such directory"),
     (["inspect", "--diff", "STORE"], "requires 2 arguments"),
     (["export", "STORE", "--to", "npz"], "choose a hierarchy"),
+    (["export", "STORE", "--to", "npz"], "--hierarchy"),
+    (["coarsen", "hem*2"], "--pooler 'hem*2'"),
+    (["coarsen", "Cora"], "--dataset Cora"),
+    (["coarsen", "--out", "file"], "cannot write file: expected a directory, got a file"),
+    (["coarsen", "--shard-size", "much"], "shard_size cannot be read: expected a size"),
+    (["coarsen", "--shard", "3/2"], "shard is out of range: expected i/N"),
+    (["coarsen", "--pooler", "ndp,hem:ratio=2"], "hem:ratio is out of range"),
     (["export", "STORE", "--to", "zip", "--hierarchy", ONE], "Unknown format 'zip'"),
     (["export", "STORE", "--to", "npz", "--hierarchy", ONE, "--graphs", ""], "expected graphs"),
     (["export", "STORE", "--to", "npz", "--hierarchy", ONE, "--graphs", "1,,2"], "expected graphs"),
@@ -86,6 +93,12 @@ def test_wrong_arguments_have_a_message_and_exit_with_2(paths, arguments, messag
     result = tgp(*(paths.get(word, word) for word in arguments))
     assert result.exit_code == 2 and message in result.stderr
     assert result.stdout == "" and "Traceback" not in result.stderr
+
+
+def test_errors_in_json_name_a_public_class(paths):
+    result = tgp("coarsen", "--pooler", "hme", "--json")
+    error = json.loads(result.stdout)["error"]
+    assert result.exit_code == 2 and error["nearest"] == "hem" and error["type"] == "UnknownNameError"
 
 
 def test_damage_exits_with_1(paths):

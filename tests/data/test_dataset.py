@@ -335,3 +335,12 @@ def test_arrays_in_memory_outlive_the_store(make_store, graphs, same):
     same(dataset.get_batch([0, 22, 9]), expected)
     assert torch.equal(dataset[9].x, graphs[9].x)
     assert torch.equal(dataset.y, torch.cat([g.y for g in graphs]))
+
+
+def test_a_path_without_a_store_is_described(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for path, message in ((tmp_path / "none", "no such directory"), (tmp_path / "file", "is a file")):
+        for location in (path, str(path)):
+            with pytest.raises(StoreMissingError, match=message) as caught:
+                PooledDataset(location)
+            assert caught.value.hint

@@ -63,6 +63,13 @@ def test_a_device_gets_one_copy(hierarchy):
     assert hierarchy.device.type == "cpu" and not hierarchy.data.x.is_meta
 
 
+def test_expand_refuses_a_list(hierarchy):
+    values = [1] * hierarchy[1].num_nodes
+    with pytest.raises(InputError, match=r"expected a torch\.Tensor, got list"):
+        hierarchy.expand(values, 1)
+    assert len(hierarchy.expand(torch.tensor(values), 1)) == hierarchy.data.num_nodes
+
+
 def test_a_batch_is_lifted_graph_by_graph(make_graphs):
     graphs = precoarsen(make_graphs(5), ["graclus", "graclus"])
     batch = PooledBatch.from_data_list(graphs)

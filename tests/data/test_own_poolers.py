@@ -313,7 +313,7 @@ def test_parameters_follow_the_constructor():
     assert parse_schedule([spec.to_json()])[0] == spec
     with pytest.raises(ValueError, match=r"Unknown parameter of pairs 'sise'\. Did you mean 'size'"):
         parse_schedule("pairs:sise=3")
-    with pytest.raises(ValueError, match="pairs:size must be int, got 'two'"):
+    with pytest.raises(ValueError, match="pairs:size must be a whole number, got 'two'"):
         parse_schedule("pairs:size=two")
     with pytest.raises(ValueError, match="pairs: size must be positive, got 0"):
         parse_schedule("pairs:size=0")

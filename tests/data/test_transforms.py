@@ -308,7 +308,7 @@ def test_text_is_a_short_form_of_levels(text, levels):
         ("", ScheduleError, "empty"),
         ("graklus*2", UnknownNameError, "Did you mean 'graclus'"),
         ("eigen:kk=8", UnknownNameError, "Did you mean 'k'"),
-        ("eigen:k=much", ParameterError, "must be int"),
+        ("eigen:k=much", ParameterError, "must be a whole number"),
         ("mincut*2", UnknownNameError, "mincut"),
     ],
 )

@@ -79,9 +79,17 @@ def test_forms_of_a_schedule(value, canonical):
         ("graclus:ordr=index", UnknownNameError, "parameter of graclus 'ordr'. Did you mean 'order'"),
         ("nopool:k=3", UnknownNameError, "parameter of nopool 'k'"),
         ("graclus:order=sideways", ParameterError, "'random' or 'degree' or 'index', got 'sideways'"),
-        ("graclus:degree_norm=7", ParameterError, "graclus:degree_norm must be bool, got '7'"),
-        ("random:ratio=half", ParameterError, "random:ratio must be float, got 'half'"),
-        ("random:ratio=0", ParameterError, r"\(0, 1\], got 0.0"),
+        ("graclus:degree_norm=7", ParameterError, "graclus:degree_norm must be true or false, got '7'"),
+        ("random:ratio=half", ParameterError, "random:ratio must be a number, got 'half'"),
+        ("hem:ratios=0.5/half", ParameterError, "hem:ratios must be numbers separated by /, got '0.5/half'"),
+        ("random:ratio=0", ParameterError, r"^random:ratio .*\(0, 1\], got 0.0"),
+        (
+            "ndp,hem:ratio=0",
+            ParameterError,
+            r"^hem:ratio is out of range: expected numbers in \(0, 1\], got 0.0",
+        ),
+        ("hem:ratio=0.5:nodes=9", ParameterError, "^hem: the size is given twice"),
+        (f"hem:nodes={2**63}", ParameterError, r"^hem:nodes is out of range: .* in \[1, 2\*\*63\), got"),
         ("random:ratio=nan", ParameterError, r"\(0, 1\], got nan"),
         (("random", {"ratio": "0.5"}), ParameterError, r"must be float, got '0.5' \(str\)"),
         (("random", {"ratio": True}), ParameterError, r"must be float, got True \(bool\)"),
@@ -122,7 +130,7 @@ def test_missing_parameters_are_named(monkeypatch):
     assert parse_schedule("eigen:k=8:scale=3:mode=none")[0].params == NeedsK(8, 3)
     assert parse_schedule("eigen:k=8:mode=fast")[0].params == NeedsK(8, None, "fast")
     assert str(parse_schedule("eigen:k=8:scale=3")) == "eigen:k=8:scale=3"
-    with pytest.raises(ParameterError, match=r"eigen:scale must be int or none, got '2\.5'"):
+    with pytest.raises(ParameterError, match=r"eigen:scale must be a whole number or none, got '2\.5'"):
         parse_schedule("eigen:k=8:scale=2.5")
 
 

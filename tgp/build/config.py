@@ -9,6 +9,7 @@ import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,10 @@ class CoarsenConfig:
             ("seed", 0),
         ):
             value = getattr(self, name)
+            if value is not None and not isinstance(value, Integral):
+                raise ParameterError(
+                    f"{name!r} must be a whole number, got {value!r} ({type(value).__name__})", field=name
+                )
             if value is not None and value < least:
                 raise ParameterError(f"{name!r} must be at least {least}, got {value}", field=name)
         if self.only_levels is not None and min(self.only_levels, default=1) < 1:

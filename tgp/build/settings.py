@@ -47,10 +47,10 @@ def parse_shard(text: str) -> tuple[int, int]:
     """
     match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
     if match is None:
-        raise InputError(f"expected i/N such as 0/8, got {text!r}", field="shard")
+        raise InputError(f"shard cannot be read: expected i/N such as 0/8, got {text!r}", field="shard")
     job, jobs = int(match[1]), int(match[2])
     if not 0 <= job < jobs:
-        raise InputError(f"expected i/N with 0 <= i < N, got {text!r}", field="shard")
+        raise InputError(f"shard is out of range: expected i/N with 0 <= i < N, got {text!r}", field="shard")
     return job, jobs
 
 
@@ -76,7 +76,9 @@ def parse_size(text: str, field: str = "shard_size") -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)\s*", text.lower())
     if match is None or (match[3] and not match[2]):
-        raise InputError(f"expected a size such as 64MB or 1GiB, got {text!r}", field=field)
+        raise InputError(
+            f"{field} cannot be read: expected a size such as 64MB or 1GiB, got {text!r}", field=field
+        )
     if not match[2] and not match[4] and float(match[1]) < LEAST_BYTES_WITHOUT_UNIT:
         raise InputError(
             f"{field} needs a unit: expected a size such as {match[1]}MB, got {text!r}",
@@ -86,7 +88,7 @@ def parse_size(text: str, field: str = "shard_size") -> int:
     factor = 1024 ** "kmgt".index(match[2]) * 1024 if match[3] else _UNITS[match[2]]
     size = int(float(match[1]) * factor)
     if size < 1:
-        raise InputError(f"expected a positive size, got {text!r}", field=field)
+        raise InputError(f"{field} is out of range: expected a positive size, got {text!r}", field=field)
     return size
 
 

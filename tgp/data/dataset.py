@@ -35,7 +35,7 @@ from tgp.display import DatasetDisplay
 from tgp.engine.carry import CarryLike, CarryRules, CarryStep
 from tgp.errors import DatasetError, InputError
 from tgp.store.io.files import StoreFiles
-from tgp.store.locations import open_files
+from tgp.store.locations import open_store
 from tgp.store.read.batch_plan import BatchPlan
 from tgp.store.read.memory_need import check_graphs, has_large_graph
 from tgp.store.read.reader import StoreReader
@@ -92,9 +92,9 @@ class PooledDataset(DatasetDisplay, Dataset):
         carry: CarryLike = None,
     ) -> None:
         super().__init__(None, transform)
-        if isinstance(store, str):
-            store = open_files(store)
-        reader = store if isinstance(store, StoreReader) else StoreReader(store)
+        reader = (
+            open_store(store) if isinstance(store, str | os.PathLike | StoreReader) else StoreReader(store)
+        )
         self.reader = reader.load() if in_memory else reader
         self.hierarchy = chosen_hierarchy(reader, hierarchy)
         depth = 0 if self.hierarchy is None else reader.hierarchy(self.hierarchy).depth

@@ -148,9 +148,15 @@ class GraphHierarchy(LevelViews):
             ``[N, ...]``. A node of a soft assignment gets the value of its strongest supernode.
 
         Raises:
-            InputError: If there is no such level, or ``values`` has not one row per supernode.
+            InputError: If there is no such level, or ``values`` is not a tensor with one row per supernode.
         """
         self._check(0, level)
+        if not isinstance(values, Tensor):
+            raise InputError(
+                f"values has the wrong type: expected a torch.Tensor, got {type(values).__name__}",
+                field="values",
+                hint="use torch.as_tensor(values)",
+            )
         if values.dim() == 0 or values.size(0) != self[level].num_nodes:
             raise InputError(
                 f"values must have one row for each supernode of level {level}: expected {self[level].num_nodes}, got "

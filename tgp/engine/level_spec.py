@@ -133,7 +133,12 @@ def build_level(method: str, given: Mapping[str, Any], *, from_text: bool) -> Le
         name: convert_value(value, hints[name], f"{alias}:{name}", field=name, from_text=from_text)
         for name, value in given.items()
     }
-    spec = LevelSpec(alias, cls(**values), until)
+    try:
+        params = cls(**values)
+    except ParameterError as error:
+        error.args = (_name_method(alias, error),)
+        raise
+    spec = LevelSpec(alias, params, until)
     if until is not None:
         check_until(spec)
     if spec.num_nested and spec.level_method.joint_levels(spec.params) is None:
@@ -141,6 +146,14 @@ def build_level(method: str, given: Mapping[str, Any], *, from_text: bool) -> Le
             f"{alias} cannot make nested levels: expected one size, got ratios", field="ratios"
         )
     return spec
+
+
+def _name_method(alias: str, error: ParameterError) -> str:
+    """Return the text of an error about a parameter with the name of the method, because a schedule has several levels."""
+    text = str(error)
+    if text.startswith((f"{alias}:", f"{alias} ")):
+        return text
+    return f"{alias}:{text}" if error.field and text.startswith(error.field) else f"{alias}: {text}"
 
 
 def check_until(spec: LevelSpec) -> None:

@@ -32,6 +32,8 @@ def check_choice(name: str, value: object, choices: Any, *, hint: str | None = N
             hint=hint,
         )
 
+_LARGEST = 2**63 - 1
+
 
 def check_whole(
     name: str, value: object, least: int = 1, most: int | None = None, *, optional: bool = False
@@ -42,7 +44,7 @@ def check_whole(
         name: name of the parameter.
         value: its value.
         least: smallest allowed number.
-        most: largest allowed number; ``None`` for no limit.
+        most: largest allowed number; ``None`` for the largest number of an array.
         optional: True if ``None`` is allowed.
 
     Raises:
@@ -51,8 +53,10 @@ def check_whole(
     if optional and value is None:
         return
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (is_whole and least <= value and (most is None or value <= most)):  # type: ignore[operator]
+    if not (is_whole and least <= value <= (_LARGEST if most is None else most)):  # type: ignore[operator]
         limits = f">= {least}" if most is None else f"in [{least}, {most}]"
+        if most is None and is_whole and value > _LARGEST:  # type: ignore[operator]
+            limits = f"in [{least}, 2**63)"
         _refuse(name, f"a whole number {limits}{' or none' if optional else ''}", value)
 
 

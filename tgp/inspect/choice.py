@@ -177,7 +177,7 @@ RULES: tuple[Rule, ...] = (
         lambda f, n: f.supernodes == "k",
         True,
         "",
-        "the number of supernodes cannot be fixed",
+        "graphs can get different numbers of supernodes (with nodes=K, graphs with more than K components or fewer than K nodes)",
     ),
     Rule(
         lambda n: n.connected,

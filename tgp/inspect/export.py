@@ -113,6 +113,7 @@ def export_store(
             raise InputError(
                 f"choose a hierarchy of {shown_location(store)}: {', '.join(reader.hierarchies)}",
                 field="hierarchy",
+                hint="name one with --hierarchy (in Python: hierarchy=...)",
             )
         hierarchy = next(iter(reader.hierarchies))
     name = reader.hierarchy(hierarchy).name

@@ -196,10 +196,18 @@ class LocalFiles:
         """Create the directories of the store.
 
         Raises:
+            StoreError: If the directory cannot be created, or the path is a file.
             StoreDamagedError: If the records directory is a symbolic link or not a directory.
         """
-        with self.writing(fmt.RECORDS):
+        with self.writing(""):
+            if self.path.exists() and not self.path.is_dir():
+                raise StoreError(
+                    f"cannot write {self.path}: expected a directory, got a file",
+                    path=self.path,
+                    hint="Choose another directory.",
+                )
             self.path.mkdir(parents=True, exist_ok=True)
+        with self.writing(fmt.RECORDS):
             with open_directory(self.path) as store:
                 store.make(fmt.RECORDS)
             with open_directory(self.path, fmt.RECORDS):
