@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.benchmarks.bench_families import FAMILIES
@@ -23,6 +23,19 @@ from tgp.testing.strategies import blocks
 
 RATIOS = (0.6, 0.35, 0.1)
 SCORES = st.sampled_from(["share", "weight"])
+
+
+@st.composite
+def hub_graphs(draw):
+    """Draw a graph of a few hubs and of leaves with one to three of them, so that a matching leaves most nodes alone."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    hubs, leaves = draw(st.integers(1, 6)), draw(st.integers(0, 30))
+    near = np.unique(np.stack([np.arange(3 * leaves) // 3, rng.integers(0, hubs, 3 * leaves)]), axis=1)
+    near = near[:, rng.random(near.shape[1]) < draw(st.sampled_from([0.4, 0.7, 1.0]))]
+    name = rng.permutation(hubs + leaves)
+    edges = name[np.stack([hubs + near[0], near[1]])].reshape(2, -1)
+    weight = rng.integers(1, 4, edges.shape[1]) / 2.0 if draw(st.booleans()) else None
+    return BlockCSR.from_edge_index(edges, weight, num_nodes=hubs + leaves)
 
 
 def rows_of(block, graph):
@@ -76,6 +89,20 @@ def test_nested_levels_equal_the_greedy_ones(block, seed, score, two_hop, balanc
     for number, assignment in enumerate(found):
         assert local_clusters(below, assignment) == [levels[number] for levels in expected]
         below = BlockCSR(np.zeros(assignment.num_supernodes + 1, np.int64), np.zeros(0, np.int32), None, assignment.super_ptr)  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(hub_graphs(), st.integers(0, 5), SCORES, st.booleans())
+def test_nodes_of_few_hubs_equal_the_greedy_ones(block, seed, score, two_hop):
+    """Most nodes are merged over a common neighbour: equal neighbours first, then others, up to a share of the nodes."""
+    params = {"score": score, "two_hop": two_hop}
+    found = METHOD.assign(block, HEMParams(**params), RandomKey(seed))
+    assert found.cluster.tolist() == reference.match_once(rows_of(block, 0), seed, 0, score, two_hop)
+    levels = METHOD.assign_levels(block, HEMParams(ratios=RATIOS, **params), RandomKey(seed), len(RATIOS))
+    expected = reference.match_to_ratios(
+        rows_of(block, 0), seed, 0, RATIOS, score, few=0.3 if two_hop else 0.05
+    )
+    assert [level.cluster.tolist() for level in levels] == expected
 
 
 @given(blocks(), st.integers(0, 3))
