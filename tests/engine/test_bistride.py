@@ -63,6 +63,21 @@ def test_links_equal_pairs_with_a_common_neighbour(block, keep_edges, span, chun
             assert all(back[u, v] == back[v, u] for u, v in pairs)
 
 
+@given(blocks(min_graphs=1, max_graphs=1), st.integers(0, 99), st.booleans(), st.sampled_from([1, 32]))
+def test_links_of_any_kept_nodes_equal_pairs(block, seed, keep_edges, span):
+    """Nodes that are kept by hand are often neighbours, which is rare for those of every second front."""
+    is_kept = np.random.default_rng(seed).random(block.num_nodes) < 0.6
+    kept, cluster = np.flatnonzero(is_kept).tolist(), np.where(is_kept, np.cumsum(is_kept) - 1, -1)
+    assignment = Assignment("hard", np.array([0, len(kept)]), cluster.astype(np.int32))
+    coarse = METHOD.connect(block, assignment, BistrideParams(keep_edges=keep_edges, span=span)).validate()
+    rows = rows_of(block, 0)
+    pairs = sorted(reference.links(rows, kept, keep_edges, span))
+    assert pairs_of(coarse) == pairs
+    if coarse.weight is not None:
+        expected = reference.link_weights(rows, kept, pairs, keep_edges, span)
+        assert coarse.weight == pytest.approx([expected[pair] for pair in pairs])
+
+
 @given(st.integers(3, 40), st.integers(1, 6))
 def test_hubs_link_rings(leaves, span):
     """Two hubs share all leaves, so that the leaves, which are kept by hand, are linked through hubs only."""
