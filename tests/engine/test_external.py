@@ -158,6 +158,22 @@ def test_kmis_adds_reverse_edges(tmp_path_factory, block, schedule, cut):
     assert_same_levels(found, coarsen(block, schedule))
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    undirected_graphs(),
+    st.integers(0, 99),
+    st.sampled_from(["hem", "hem:score=weight", "kmis:force_undirected=true"]),
+    cuts,
+)
+def test_different_weights_of_the_two_directions(tmp_path_factory, block, seed, schedule, cut):
+    """Sums of quarters are exact, so that the levels do not depend on the order of a sum."""
+    weight = np.random.default_rng(seed).integers(-12, 12, block.num_edges) / 4.0
+    block = BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
+    limits, folder = Limits(7, 200, checkpoint=1), tmp_path_factory.mktemp("rows")
+    found = coarsen_in_files(folder, block, schedule, seed, limits=limits, ranges=LocalRanges(cut))
+    assert_same_levels(found, coarsen(block, schedule, seed))
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("schedule", ["hem*3", "kmis:score_heuristic=w-greedy*2", "graclus*3"])
