@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.engine.test_hem import hub_graphs
 from tgp.engine import coarsen, parse_schedule, threads
-from tgp.engine.external import entries
+from tgp.engine.external import entries, matching
 from tgp.engine.external.buckets import Limits
 from tgp.engine.external.journal import Journal
 from tgp.engine.external.levels import check_external, coarsen_level
 from tgp.engine.external.ranges import LOCAL, LocalRanges
 from tgp.engine.external.row_files import RowWriter, read_array
 from tgp.engine.methods import METHODS, external_methods
+from tgp.engine.undirected import make_undirected
 from tgp.errors import InputError, ParameterError
 from tgp.inspect.catalog import describe_pooler
 from tgp.ragged import BlockCSR
@@ -156,6 +158,22 @@ def test_kmis_adds_reverse_edges(tmp_path_factory, block, schedule, cut):
     found = coarsen_in_files(folder, block, schedule, limits=limits, ranges=LocalRanges(cut))
     shutil.rmtree(folder)
     assert_same_levels(found, coarsen(block, schedule))
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    hub_graphs(),
+    st.sampled_from(["hem", "hem:score=weight", "hem:two_hop=false", "graclus:two_hop=true"]),
+    st.integers(0, 9),
+    st.sampled_from([1, 24]),
+)
+def test_nodes_of_few_hubs(tmp_path_factory, block, schedule, seed, rounds):
+    """Many nodes stay alone. After some rounds, the edges that are left are sorted."""
+    block, folder = make_undirected(block), tmp_path_factory.mktemp("rows")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "MAX_ROUNDS", rounds)
+        found = coarsen_in_files(folder, block, schedule, seed, limits=Limits(200, 200))
+    assert_same_levels(found, coarsen(block, schedule, seed))
 
 
 @settings(deadline=None, max_examples=60)
