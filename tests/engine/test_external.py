@@ -182,10 +182,14 @@ def test_nodes_of_few_hubs(tmp_path_factory, block, schedule, seed, rounds):
     st.integers(0, 99),
     st.sampled_from(["hem", "hem:score=weight", "kmis:force_undirected=true"]),
     cuts,
+    st.sampled_from([1.0, 2.0**-30]),
+    st.sampled_from([12, 0]),
 )
-def test_different_weights_of_the_two_directions(tmp_path_factory, block, seed, schedule, cut):
-    """Sums of quarters are exact, so that the levels do not depend on the order of a sum."""
-    weight = np.random.default_rng(seed).integers(-12, 12, block.num_edges) / 4.0
+def test_different_weights_of_the_two_directions(
+    tmp_path_factory, block, seed, schedule, cut, scale, highest
+):
+    """Sums of quarters are exact, so that the levels do not depend on the order of a sum. Small weights are no rounding errors."""
+    weight = scale * np.random.default_rng(seed).integers(-12, highest, block.num_edges) / 4.0
     block = BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
     limits, folder = Limits(7, 200, checkpoint=1), tmp_path_factory.mktemp("rows")
     found = coarsen_in_files(folder, block, schedule, seed, limits=limits, ranges=LocalRanges(cut))
