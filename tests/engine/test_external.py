@@ -160,6 +160,16 @@ def test_kmis_adds_reverse_edges(tmp_path_factory, block, schedule, cut):
     assert_same_levels(found, coarsen(block, schedule))
 
 
+@pytest.mark.parametrize(("leaves", "supernodes"), [(7, 7), (8, 6)])
+def test_lone_nodes_are_merged_if_less_than_thirty_percent_are_removed(tmp_path, leaves, supernodes):
+    """A matching removes three of 10 or 11 nodes."""
+    ends = np.stack([np.minimum(np.arange(leaves), 2), 3 + np.arange(leaves)])
+    block = BlockCSR.from_edge_index(np.concatenate([ends, ends[::-1]], 1), num_nodes=3 + leaves)
+    found = coarsen_in_files(tmp_path, block, "hem", limits=Limits(200, 200))
+    assert len(found[0][1]) - 1 == supernodes
+    assert_same_levels(found, coarsen(block, "hem"))
+
+
 @settings(deadline=None, max_examples=80)
 @given(
     hub_graphs(),
