@@ -342,3 +342,20 @@ def test_supernodes_with_too_many_edges_between_them_are_refused(tmp_path):
     """The 99 edges of the star become self loops of the only supernode."""
     with pytest.raises(InputError, match="at most 20 edges between two supernodes, got 198 between 0 and 0"):
         coarsen_in_files(tmp_path, star(100), "kmis:remove_self_loops=false", limits=Limits(10, 20))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_after_the_recorded_ones_are_removed(tmp_path, weighted):
+    """A run was killed after it had written rows that it did not record."""
+    first, lost, second = (
+        (np.array([0, 1, 3]), np.arange(3, dtype=np.int32) + n, np.ones(3) * n) for n in range(3)
+    )
+    with RowWriter(tmp_path, "rows", weighted) as writer:
+        writer.append(*first)
+        writer.append(*lost)
+    with RowWriter(tmp_path, "rows", weighted, 2, 3) as writer:
+        writer.append(*second)
+    with type(writer.files)(tmp_path, "rows", 4, 6, weighted).open() as rows:
+        assert rows.indptr.tolist() == [0, 1, 3, 4, 6]
+        assert rows.indices.tolist() == [0, 1, 2, 2, 3, 4]
+        assert rows.weight.tolist() == ([0.0] * 3 + [2.0] * 3 if weighted else [])
