@@ -273,7 +273,7 @@ def run_without_tgp(tmp_path, function, *arguments):
         "v['arguments'] = tuple(v['arguments']); print(json.dumps(eval(e, v)))"
     )
     words = [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "call.json")]
-    found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600)
     return json.loads(found.stdout)
 
 

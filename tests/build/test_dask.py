@@ -51,12 +51,12 @@ def cluster(folder, workers):
             start("worker", "--nthreads", "1", "--no-nanny", "--local-directory", str(folder))
         from distributed import Client
 
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not file.exists() and time.monotonic() < deadline:
             assert processes[0].poll() is None, (folder / "scheduler-0.log").read_text()
             time.sleep(0.05)
-        with Client(scheduler_file=str(file), timeout=120, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=120)
+        with Client(scheduler_file=str(file), timeout=600, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=600)
         yield file, processes[1:]
     finally:
         for process in reversed(processes):
@@ -80,7 +80,7 @@ def test_the_death_of_a_dask_worker_does_not_change_the_bytes(tmp_path, serial):
             dataset=DATASET, shard_size=SHARD_SIZE, out=tmp_path / "s", scheduler=str(file)
         )
         summary = coarsen_dataset(config, progress=progress)
-        assert workers[0].wait(60) == -9 and workers[1].poll() is None
+        assert workers[0].wait(600) == -9 and workers[1].poll() is None
     assert summary.status == "complete" and summary.units_missing == 0
     assert digests(tmp_path / "s") == serial
 

@@ -62,7 +62,7 @@ def test_workers_that_die_cost_their_ranges_only(tmp_path, whole):
     dying = {"TGP_FAILPOINT": "range:computed@3"}
     with cluster_of(tmp_path, dying, {}) as cluster:
         run_external(whole[0], tmp_path / "s", scheduler=str(cluster.file))
-        assert cluster.workers[0].wait(60) == -signal.SIGKILL and cluster.workers[1].poll() is None
+        assert cluster.workers[0].wait(600) == -signal.SIGKILL and cluster.workers[1].poll() is None
     assert_same_store(tmp_path / "s", whole[1])
 
 

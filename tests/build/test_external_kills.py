@@ -182,8 +182,9 @@ def test_a_run_that_is_stopped_between_two_records_continues(tmp_path, monkeypat
 def test_other_kinds_of_files_continue_from_their_positions(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(external_input, "SCAN_SIZE", 8)
     monkeypatch.setattr(external_input, "_CHECKPOINT", 20)
-    edges, _ = make_edges()
-    path = write_file(tmp_path, kind, edges)
+    edges, weight = make_edges()
+    # Weights, because edges that are read twice are added up.
+    path = write_file(tmp_path, kind, edges, weight)
     run_external(path, tmp_path / "whole")
     for number, point in enumerate(("input:scan@2", "input:scan@4", "input:fill@1")):
         store = tmp_path / f"store{number}"

@@ -136,7 +136,7 @@ def test_merge_says_that_it_waits_and_can_be_interrupted(tmp_path, table):
                 rf"waiting for the lock of {path}, held by process {os.getpid()} on \S+ since 20", line
             )
             process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.wait(600)
         finally:
             process.kill()
             _, errors = process.communicate()

@@ -153,7 +153,7 @@ def test_workers_get_registered_methods_and_do_not_run_the_script_again(tmp_path
         """)
     )
     found = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
     )
     assert found.stdout.split() == ["begin", "complete"], found.stderr
 
@@ -181,7 +181,7 @@ def test_workers_import_no_torch_and_compute_on_one_thread(tmp_path):
         "    print(pool.executor.submit(eval, look).result())\n"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600
     )
     assert found.stdout.strip() == "(set(), '1', '1')", found.stderr
 

@@ -139,7 +139,7 @@ def test_configuration_file(tmp_path):
 
 def test_a_failed_download_names_the_expected_folder(tmp_path):
     env = {**os.environ, "https_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
-    result = tgp("coarsen", "-d", "PROTEINS", "--root", tmp_path, cwd=tmp_path, env=env, timeout=120)
+    result = tgp("coarsen", "-d", "PROTEINS", "--root", tmp_path, cwd=tmp_path, env=env, timeout=600)
     assert result.returncode == 2 and result.stdout == ""
     assert (
         str(tmp_path / "TUDataset" / "PROTEINS" / "raw") in result.stderr and "Traceback" not in result.stderr

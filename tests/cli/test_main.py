@@ -177,7 +177,7 @@ except BaseException as end:
 def test_a_signal_during_a_destructor_still_ends_the_command(number, delay):
     """Without a delay the signal is sent while Python still reports the lost exception."""
     arguments = [sys.executable, "-c", LOST_SIGNAL, str(int(number)), str(delay)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=600)
     assert done.returncode == 128 + number
     assert done.stderr == "Interrupted. Run the same command again to continue.\n"
 

@@ -74,7 +74,7 @@ def tgp(*arguments, site=None, code=None, **options):
         env["PYTHONPATH"] = os.pathsep.join([str(site), env.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     start = ["-m", "tgp_cli.main"] if code is None else ["-c", code]
     command = [sys.executable, *start, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, **options)
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=600, **options)
 
 
 @pytest.fixture(scope="module")

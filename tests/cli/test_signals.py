@@ -24,7 +24,7 @@ ARGUMENTS = [
 ]
 
 
-PATIENCE = 120
+PATIENCE = 600
 """Seconds after which a run counts as hanging, even on a busy machine."""
 
 

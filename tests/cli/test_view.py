@@ -13,7 +13,7 @@ import pytest
 from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp_cli.commands import view
 
-PATIENCE = 120
+PATIENCE = 600
 """Seconds after which a process counts as hanging, even on a busy machine."""
 
 

@@ -128,12 +128,13 @@ def test_edges_are_read_in_pieces(monkeypatch, piece, level):
     seed=st.integers(0, 10**6),
     nodes=st.integers(1, 14),
     edges=st.integers(0, 30),
-    form=st.sampled_from(["any", "both", "by source", "by target", "undirected"]),
+    form=st.sampled_from(["any", "both", "by source", "by target", "undirected", "undirected, twice"]),
 )
 def test_edges_in_any_order(seed, nodes, edges, form):
     data = make_graph(seed, nodes, edges, directed=form != "both")
-    if form == "undirected":
+    if form.startswith("undirected"):
         data.edge_index = to_undirected(data.edge_index, num_nodes=nodes)
+        data.edge_index = data.edge_index.repeat_interleave(2 if "twice" in form else 1, dim=1)
     elif form.startswith("by"):
         order = data.edge_index[0 if form == "by source" else 1].argsort(stable=True)
         data.edge_index = data.edge_index[:, order]

@@ -295,7 +295,7 @@ class Suicidal(PooledDataset):
 
 @pytest.mark.linux
 def test_a_killed_worker_raises_an_error(store):
-    loader = PoolDataLoader(Suicidal(store), batch_size=4, num_workers=2, timeout=60)
+    loader = PoolDataLoader(Suicidal(store), batch_size=4, num_workers=2, timeout=600)
     with pytest.raises(RuntimeError, match="worker"):
         list(loader)
 

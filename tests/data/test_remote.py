@@ -234,7 +234,7 @@ def test_several_readers_fill_one_cache_at_once(memory, store, same, tmp_path):
 
     def read():
         dataset = PooledDataset(RemoteFiles(memory, tmp_path))
-        start.wait(60)
+        start.wait(600)
         for _ in range(3):  # again, after others may have put their copy in the place of ours
             found.append(dataset.get_batch(list(range(20))))
 
@@ -261,7 +261,7 @@ print(reader.gather_graphs(range(20)).num_nodes, reader.gather_levels(range(20),
 def test_two_processes_fill_one_cache_at_once(http_server, store, tmp_path):
     command = [sys.executable, "-c", READ, http_server, str(tmp_path)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    printed = [process.communicate(timeout=120)[0].split() for process in both]
+    printed = [process.communicate(timeout=600)[0].split() for process in both]
     reader = StoreReader(store)
     edges = reader.gather_levels(range(20), "main")[1].edge_index.sum()
     assert printed == [[str(reader.gather_graphs(range(20)).num_nodes), str(edges)]] * 2

@@ -1,7 +1,5 @@
 """Bi-stride levels: equal to searches with sets, connected, independent of the batch and of threads, linear."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +12,7 @@ from tgp.engine.level_method import GraphSizes, RandomKey
 from tgp.engine.methods import bistride
 from tgp.engine.methods.bistride import METHOD, BistrideParams
 from tgp.errors import InputError, ParameterError
+from tgp.kernels import bistride as kernels
 from tgp.kernels import csr
 from tgp.kernels.mis import BALANCED
 from tgp.ragged import Assignment, BlockCSR
@@ -62,6 +61,21 @@ def test_links_equal_pairs_with_a_common_neighbour(block, keep_edges, span, chun
             assert (one.symmetry == BALANCED).all()
             back = dict(zip(pairs, one.weight, strict=True))
             assert all(back[u, v] == back[v, u] for u, v in pairs)
+
+
+@given(blocks(min_graphs=1, max_graphs=1), st.integers(0, 99), st.booleans(), st.sampled_from([1, 32]))
+def test_links_of_any_kept_nodes_equal_pairs(block, seed, keep_edges, span):
+    """Nodes that are kept by hand are often neighbours, which is rare for those of every second front."""
+    is_kept = np.random.default_rng(seed).random(block.num_nodes) < 0.6
+    kept, cluster = np.flatnonzero(is_kept).tolist(), np.where(is_kept, np.cumsum(is_kept) - 1, -1)
+    assignment = Assignment("hard", np.array([0, len(kept)]), cluster.astype(np.int32))
+    coarse = METHOD.connect(block, assignment, BistrideParams(keep_edges=keep_edges, span=span)).validate()
+    rows = rows_of(block, 0)
+    pairs = sorted(reference.links(rows, kept, keep_edges, span))
+    assert pairs_of(coarse) == pairs
+    if coarse.weight is not None:
+        expected = reference.link_weights(rows, kept, pairs, keep_edges, span)
+        assert coarse.weight == pytest.approx([expected[pair] for pair in pairs])
 
 
 @given(st.integers(3, 40), st.integers(1, 6))
@@ -157,22 +171,24 @@ def test_any_number_of_threads_gives_the_same_levels(make, monkeypatch):
     assert found[0] == found[1] == found[2]
 
 
-def test_time_is_linear_in_components():
+def test_searches_reach_each_node_twice(monkeypatch):
     """The published code takes a time that is quadratic in the number of components."""
+    pieces = 200
+    block = BlockCSR.concat([grid2d(5, 5)] * pieces)
+    arrays = block.indptr, block.indices, np.array([0, block.num_nodes])
+    expected = METHOD.assign(block, BistrideParams(), RandomKey()).cluster >= 0
+    search, reached = kernels._search, []
 
-    def seconds(pieces):
-        block = BlockCSR.concat([grid2d(5, 5)] * pieces)
-        block = BlockCSR(block.indptr, block.indices, None, np.array([0, block.num_nodes]))
-        coarsen(block, "bistride")
-        times = []
-        for _ in range(5):
-            start = time.process_time()
-            coarsen(block, "bistride")
-            times.append(time.process_time() - start)
-        return min(times)
+    def count(*args):
+        found = search(*args)
+        reached.append(found[0])
+        return found
 
-    # 16 times as many components: 16 times the time if linear, 256 times if quadratic.
-    assert seconds(32_000) < 60 * seconds(2_000)
+    monkeypatch.setattr(kernels, "_search", count)
+    mark, kept = np.zeros((2, block.num_nodes), np.int8)
+    kernels.keep_fronts.py_func(*arrays, 0, 1, mark, np.empty(block.num_nodes, np.int32), kept)
+    assert reached == [25] * (2 * pieces)
+    assert kept.tolist() == expected.tolist()
 
 
 @given(blocks(max_graphs=3), st.booleans(), st.sampled_from([1, 32]))

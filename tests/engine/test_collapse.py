@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.benchmarks.bench_families import FAMILIES
-from tests.engine.test_hem import component_sizes, local_clusters, rows_of
+from tests.engine.test_hem import component_sizes, hub_graphs, local_clusters, rows_of
 from tests.reference import collapse as reference
 from tests.reference import hem
 from tgp.engine import coarsen, threads
@@ -32,7 +32,16 @@ def dense_blocks(draw):
     )  # fmt: skip
 
 
-GRAPHS = blocks(max_graphs=3) | dense_blocks()
+@st.composite
+def hubs_with_loops(draw):
+    """Draw hubs with long rows and leaves with short ones. Some nodes have self loops."""
+    block = draw(hub_graphs())
+    loops = np.flatnonzero(np.random.default_rng(draw(st.integers(0, 99))).random(block.num_nodes) < 0.3)
+    edges = np.concatenate([block.edge_index(), [loops, loops]], axis=1)
+    return BlockCSR.from_edge_index(edges, num_nodes=block.num_nodes)
+
+
+GRAPHS = blocks(max_graphs=3) | dense_blocks() | hubs_with_loops()
 
 
 def core_sizes(block, seed):

@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.engine.test_hem import hub_graphs
 from tgp.engine import coarsen, parse_schedule, threads
-from tgp.engine.external import entries
+from tgp.engine.external import entries, matching
 from tgp.engine.external.buckets import Limits
 from tgp.engine.external.journal import Journal
 from tgp.engine.external.levels import check_external, coarsen_level
 from tgp.engine.external.ranges import LOCAL, LocalRanges
 from tgp.engine.external.row_files import RowWriter, read_array
 from tgp.engine.methods import METHODS, external_methods
+from tgp.engine.undirected import make_undirected
 from tgp.errors import InputError, ParameterError
 from tgp.inspect.catalog import describe_pooler
 from tgp.ragged import BlockCSR
@@ -158,6 +160,52 @@ def test_kmis_adds_reverse_edges(tmp_path_factory, block, schedule, cut):
     assert_same_levels(found, coarsen(block, schedule))
 
 
+@pytest.mark.parametrize(("leaves", "supernodes"), [(7, 7), (8, 6)])
+def test_lone_nodes_are_merged_if_less_than_thirty_percent_are_removed(tmp_path, leaves, supernodes):
+    """A matching removes three of 10 or 11 nodes."""
+    ends = np.stack([np.minimum(np.arange(leaves), 2), 3 + np.arange(leaves)])
+    block = BlockCSR.from_edge_index(np.concatenate([ends, ends[::-1]], 1), num_nodes=3 + leaves)
+    found = coarsen_in_files(tmp_path, block, "hem", limits=Limits(200, 200))
+    assert len(found[0][1]) - 1 == supernodes
+    assert_same_levels(found, coarsen(block, "hem"))
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    hub_graphs(),
+    st.sampled_from(["hem", "hem:score=weight", "hem:two_hop=false", "graclus:two_hop=true"]),
+    st.integers(0, 9),
+    st.sampled_from([1, 24]),
+)
+def test_nodes_of_few_hubs(tmp_path_factory, block, schedule, seed, rounds):
+    """Many nodes stay alone. After some rounds, the edges that are left are sorted."""
+    block, folder = make_undirected(block), tmp_path_factory.mktemp("rows")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "MAX_ROUNDS", rounds)
+        found = coarsen_in_files(folder, block, schedule, seed, limits=Limits(200, 200))
+    assert_same_levels(found, coarsen(block, schedule, seed))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    undirected_graphs(),
+    st.integers(0, 99),
+    st.sampled_from(["hem", "hem:score=weight", "kmis:force_undirected=true"]),
+    cuts,
+    st.sampled_from([1.0, 2.0**-30]),
+    st.sampled_from([12, 0]),
+)
+def test_different_weights_of_the_two_directions(
+    tmp_path_factory, block, seed, schedule, cut, scale, highest
+):
+    """Sums of quarters are exact, so that the levels do not depend on the order of a sum. Small weights are no rounding errors."""
+    weight = scale * np.random.default_rng(seed).integers(-12, highest, block.num_edges) / 4.0
+    block = BlockCSR(block.indptr, block.indices, weight, block.node_ptr)
+    limits, folder = Limits(7, 200, checkpoint=1), tmp_path_factory.mktemp("rows")
+    found = coarsen_in_files(folder, block, schedule, seed, limits=limits, ranges=LocalRanges(cut))
+    assert_same_levels(found, coarsen(block, schedule, seed))
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("schedule", ["hem*3", "kmis:score_heuristic=w-greedy*2", "graclus*3"])
@@ -294,3 +342,20 @@ def test_supernodes_with_too_many_edges_between_them_are_refused(tmp_path):
     """The 99 edges of the star become self loops of the only supernode."""
     with pytest.raises(InputError, match="at most 20 edges between two supernodes, got 198 between 0 and 0"):
         coarsen_in_files(tmp_path, star(100), "kmis:remove_self_loops=false", limits=Limits(10, 20))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_after_the_recorded_ones_are_removed(tmp_path, weighted):
+    """A run was killed after it had written rows that it did not record."""
+    first, lost, second = (
+        (np.array([0, 1, 3]), np.arange(3, dtype=np.int32) + n, np.ones(3) * n) for n in range(3)
+    )
+    with RowWriter(tmp_path, "rows", weighted) as writer:
+        writer.append(*first)
+        writer.append(*lost)
+    with RowWriter(tmp_path, "rows", weighted, 2, 3) as writer:
+        writer.append(*second)
+    with type(writer.files)(tmp_path, "rows", 4, 6, weighted).open() as rows:
+        assert rows.indptr.tolist() == [0, 1, 3, 4, 6]
+        assert rows.indices.tolist() == [0, 1, 2, 2, 3, 4]
+        assert rows.weight.tolist() == ([0.0] * 3 + [2.0] * 3 if weighted else [])

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.benchmarks.bench_families import FAMILIES
@@ -18,11 +18,24 @@ from tgp.engine.undirected import make_undirected
 from tgp.errors import GraphError, ParameterError
 from tgp.kernels import csr
 from tgp.ragged import BlockCSR
-from tgp.testing.graphs import barabasi_albert, directed, grid2d, isolated, path, star, toy_block
+from tgp.testing.graphs import barabasi_albert, cycle, directed, grid2d, isolated, path, star, toy_block
 from tgp.testing.strategies import blocks
 
 RATIOS = (0.6, 0.35, 0.1)
 SCORES = st.sampled_from(["share", "weight"])
+
+
+@st.composite
+def hub_graphs(draw):
+    """Draw a graph of a few hubs and of leaves with one to three of them, so that a matching leaves most nodes alone."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    hubs, leaves = draw(st.integers(1, 6)), draw(st.integers(0, 30))
+    near = np.unique(np.stack([np.arange(3 * leaves) // 3, rng.integers(0, hubs, 3 * leaves)]), axis=1)
+    near = near[:, rng.random(near.shape[1]) < draw(st.sampled_from([0.4, 0.7, 1.0]))]
+    name = rng.permutation(hubs + leaves)
+    edges = name[np.stack([hubs + near[0], near[1]])].reshape(2, -1)
+    weight = rng.integers(1, 4, edges.shape[1]) / 2.0 if draw(st.booleans()) else None
+    return BlockCSR.from_edge_index(edges, weight, num_nodes=hubs + leaves)
 
 
 def rows_of(block, graph):
@@ -78,14 +91,41 @@ def test_nested_levels_equal_the_greedy_ones(block, seed, score, two_hop, balanc
         below = BlockCSR(np.zeros(assignment.num_supernodes + 1, np.int64), np.zeros(0, np.int32), None, assignment.super_ptr)  # fmt: skip
 
 
-@given(blocks(), st.integers(0, 3))
-def test_sorting_gives_the_pairs_of_further_rounds(block, seed):
+@settings(max_examples=150)
+@given(hub_graphs(), st.integers(0, 5), SCORES, st.booleans())
+def test_nodes_of_few_hubs_equal_the_greedy_ones(block, seed, score, two_hop):
+    """Most nodes are merged over a common neighbour: equal neighbours first, then others, up to a share of the nodes."""
+    params = {"score": score, "two_hop": two_hop}
+    found = METHOD.assign(block, HEMParams(**params), RandomKey(seed))
+    assert found.cluster.tolist() == reference.match_once(rows_of(block, 0), seed, 0, score, two_hop)
+    levels = METHOD.assign_levels(block, HEMParams(ratios=RATIOS, **params), RandomKey(seed), len(RATIOS))
+    expected = reference.match_to_ratios(
+        rows_of(block, 0), seed, 0, RATIOS, score, few=0.3 if two_hop else 0.05
+    )
+    assert [level.cluster.tolist() for level in levels] == expected
+
+
+@given(blocks(), st.integers(0, 3), st.sampled_from([None, 0.8, 0.6]))
+def test_sorting_gives_the_pairs_of_further_rounds(block, seed, ratio):
     """After a number of rounds, the remaining edges are sorted. The result must not depend on this number."""
-    expected = METHOD.assign(block, HEMParams(), RandomKey(seed)).cluster
+    expected = METHOD.assign(block, HEMParams(ratio=ratio), RandomKey(seed)).cluster
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair_matching, "_MAX_ROUNDS", 1)
-        found = METHOD.assign(block, HEMParams(), RandomKey(seed)).cluster
+        found = METHOD.assign(block, HEMParams(ratio=ratio), RandomKey(seed)).cluster
     assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("ratio", [0.95, 0.8, 0.7])
+def test_pairs_that_are_found_by_sorting_have_their_scores(ratio, monkeypatch):
+    """If there are more pairs than needed, those of the highest scores remain."""
+    block, weight = cycle(200), np.random.default_rng(0).permutation(np.arange(1.0, 201.0))
+    ends = np.stack([block.rows(), block.indices])
+    edge = np.where(np.abs(ends[0] - ends[1]) == 1, ends.min(axis=0), 199)
+    block = BlockCSR(block.indptr, block.indices, weight[edge], block.node_ptr)
+    params = HEMParams(score="weight", ratio=ratio)
+    expected = METHOD.assign(block, params, RandomKey()).cluster
+    monkeypatch.setattr(pair_matching, "_MAX_ROUNDS", 1)
+    assert METHOD.assign(block, params, RandomKey()).cluster.tolist() == expected.tolist()
 
 
 @given(blocks(), st.integers(0, 3), st.booleans(), st.sampled_from([1, 3, 1000]))
@@ -162,6 +202,17 @@ def test_nodes_are_divided_over_components(graphs, nodes, keep_small):
         assert targets[a:b].sum() == min(max(nodes, least), sizes[a:b].sum())
 
 
+def test_of_equal_remainders_the_one_of_the_larger_component_is_rounded_up():
+    sizes, component_ptr = np.array([2, 4, 3, 3]), np.array([0, 2, 4])
+    assert component_targets(sizes, component_ptr, SizeParams(nodes=4)).tolist() == [1, 3, 2, 2]
+    assert component_targets(sizes, component_ptr, SizeParams(nodes=3)).tolist() == [1, 2, 2, 1]
+
+
+def test_the_largest_remainder_is_rounded_up():
+    found = component_targets(np.array([5, 4]), np.array([0, 2]), SizeParams(nodes=4))
+    assert found.tolist() == [2, 2]  # 8 / 7 and 6 / 7 of the two nodes that are left
+
+
 def test_small_components_stay_as_they_are():
     block = BlockCSR.concat([path(4), grid2d(6, 6)])
     joined = BlockCSR(block.indptr, block.indices, None, np.array([0, block.num_nodes]))
@@ -178,6 +229,17 @@ def test_nodes_without_neighbours_stay_alone():
 def test_leaves_of_a_star_are_merged():
     assert coarsen(star(101), "hem").levels[0].block.num_nodes == 51
     assert coarsen(star(101), "hem:two_hop=false").levels[0].block.num_nodes == 100
+
+
+def test_leaves_are_merged_if_less_than_thirty_percent_of_the_nodes_are_removed():
+    for leaves, supernodes in (
+        (7, 7),
+        (8, 6),
+    ):  # three pairs of 10 or 11 nodes, and one or two hubs with lone leaves
+        hub = np.minimum(np.arange(leaves), 2)
+        block = BlockCSR.from_edge_index([hub, 3 + np.arange(leaves)], num_nodes=3 + leaves)
+        assert METHOD.assign(block, HEMParams(two_hop=False), RandomKey()).num_supernodes == leaves
+        assert METHOD.assign(block, HEMParams(), RandomKey()).num_supernodes == supernodes
 
 
 def test_directed_edges_count_in_both_directions():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.engine.test_hem import hub_graphs
 from tests.reference import hem, lv
 from tests.reference.eigen import affinity, components
 from tgp.engine import threads
@@ -13,6 +14,7 @@ from tgp.engine.level_method import GraphSizes, RandomKey
 from tgp.engine.level_spec import LevelSpec
 from tgp.engine.methods import lv as method
 from tgp.engine.methods.lv import METHOD, LVParams
+from tgp.engine.undirected import make_undirected
 from tgp.errors import ParameterError
 from tgp.ragged import BlockCSR
 from tgp.testing.graphs import barabasi_albert, cycle, from_pairs, grid2d, isolated, path, star
@@ -65,6 +67,18 @@ def test_nested_levels_equal_the_reference(block, modes, two_hop, balanced, seed
     scores = hem.Balanced(lv.Scores(modes)) if balanced else lv.Scores(modes)
     expected = hem.match_to_ratios(rows_of(block), seed, 2, ratios, scores, 0.3 if two_hop else 0.05)
     assert [level.cluster.tolist() for level in found] == expected
+
+
+@given(hub_graphs(), st.integers(0, 999), st.sampled_from([0.9, 0.7, 0.5]))
+def test_pairs_of_neighbours_are_kept_before_pairs_of_distant_nodes(block, seed, ratio):
+    """The reference takes pairs over a common neighbour after all others."""
+    weight = np.random.default_rng(seed).uniform(0.5, 2.0, block.num_edges)
+    block = make_undirected(BlockCSR(block.indptr, block.indices, weight, block.node_ptr))
+    if not has_gaps(block, 3):
+        return
+    found = METHOD.assign(block, LVParams(num_modes=3, ratio=ratio), RandomKey(seed))
+    expected = hem.match_to_ratios(rows_of(block), seed, 0, (ratio,), lv.Scores(3))
+    assert found.cluster.tolist() == expected[0]
 
 
 def neighborhoods(**options):

@@ -114,6 +114,8 @@ def test_levels_do_not_depend_on_the_other_graphs(sizes, until, text):
             start = level.assignment.super_ptr[graph]
             found = level.assignment.cluster[nodes]
             np.testing.assert_array_equal(np.where(found < 0, -1, found - start), alone.assignment.cluster)
+            if alone.assignment.weight is not None:
+                np.testing.assert_array_equal(level.assignment.weight[nodes], alone.assignment.weight)
             if alone.assignment.representative is not None:
                 own = slice(start, level.assignment.super_ptr[graph + 1])
                 np.testing.assert_array_equal(
@@ -141,3 +143,10 @@ def test_levels_end_at_the_limit_or_when_graphs_stall():
     pair = BlockCSR.from_local_edges(np.array([[0, 1], [1, 0]], np.int32), [0, 2], node_ptr=[0, 42])
     assert STALL * 42 < 41
     assert count_levels(pair, parse_schedule("graclus*")) == 1
+    # 48, 44 and 42 nodes: the second level removes less than one node in twenty, so it is not counted.
+    ends = np.stack([np.arange(7), np.arange(1, 8)])
+    some = BlockCSR.from_local_edges(
+        np.concatenate([ends, ends[::-1]], 1).astype(np.int32), [0, 14], node_ptr=[0, 48]
+    )
+    assert count_levels(some, parse_schedule("graclus:order=index:until=1*")) == 1
+    assert _sizes(coarsen(some, "graclus:order=index*2")) == [[44], [42]]

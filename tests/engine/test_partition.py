@@ -4,6 +4,8 @@ import importlib.util
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from tests.reference import partition as reference
 from tgp.engine import bisection, coarsen, threads
 from tgp.engine.bisection import SizeLimits, prepare_graphs
 from tgp.engine.level_method import GraphSizes, RandomKey
+from tgp.engine.methods import partition as method
 from tgp.engine.methods.partition import METHOD, PartitionParams, check_backend
 from tgp.errors import MissingPackageError, ParameterError
 from tgp.ragged import BlockCSR
@@ -210,6 +213,14 @@ def test_coarsening_is_used(monkeypatch):
     assert sum(cuts) < 0.8 * sum(flat)
 
 
+def test_moves_of_single_nodes_lower_the_cut(monkeypatch):
+    block = FAMILIES["kNN"](1500)
+    cuts = [cut_of(block, assign(block, seed, k=8).cluster) for seed in range(3)]
+    monkeypatch.setattr(method, "refine_clusters", lambda graphs, found, limits: found)
+    without = [cut_of(block, assign(block, seed, k=8).cluster) for seed in range(3)]
+    assert all(a <= b for a, b in zip(cuts, without, strict=True)) and sum(cuts) < sum(without)
+
+
 # Backends ----------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +239,63 @@ def test_backends_find_small_cuts(backend):
     assert 0.7 * theirs < ours < 1.4 * theirs
     weighted = BlockCSR(block.indptr, block.indices, np.full(block.num_edges, 0.3), block.node_ptr)
     assert cut_of(block, assign(weighted, k=8, backend=backend).cluster) < 1.4 * ours
+
+
+def stand_in(backend, calls):
+    """Return a module that records the seed and the graph of each call, and puts all nodes into the first cluster."""
+
+    def record(seed, indptr, indices, weight, k):
+        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        calls.append((seed, sorted(zip(rows.tolist(), list(indices), list(weight), strict=True)), k))
+        return np.zeros(len(indptr) - 1, np.int32)
+
+    if backend == "metis":
+        return SimpleNamespace(
+            Options=SimpleNamespace,
+            part_graph=lambda k, xadj, adjncy, eweights, options: (
+                0,
+                record(options.seed, xadj, adjncy.tolist(), eweights.tolist(), k),
+            ),
+        )
+
+    def read(path, form):
+        lines = [[int(word) for word in line.split()] for line in Path(path).read_text().splitlines()]
+        (nodes, edges, weighted), rows = lines[0], lines[1:]
+        assert (len(rows), sum(map(len, rows)), weighted) == (nodes, 4 * edges, 1)
+        indptr = np.cumsum([0, *(len(row) // 2 for row in rows)])
+        return indptr, [j - 1 for row in rows for j in row[::2]], [w for row in rows for w in row[1::2]]
+
+    seeds = []
+    solver = SimpleNamespace(compute_partition=lambda graph, k, imbalance: record(seeds[-1], *graph, k))
+    return SimpleNamespace(
+        reseed=seeds.append,
+        load_graph=read,
+        GraphFileFormat=SimpleNamespace(METIS="metis"),
+        default_context=lambda: None,
+        KaMinPar=lambda threads, context: solver,
+    )
+
+
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_backends_get_simple_graphs_and_their_clusters_are_repaired(backend, monkeypatch):
+    calls = []
+    monkeypatch.setitem(sys.modules, BACKENDS[backend], stand_in(backend, calls))
+    edges = np.array([[0, 1, 2, 3, 4, 2, 0], [1, 2, 3, 4, 5, 2, 1]])  # a path with a loop and a repeated edge
+    block = BlockCSR.concat([BlockCSR.from_edge_index(edges, np.arange(1.0, 8.0)), path(7), path(3)])
+    for key in (RandomKey(4, 0), RandomKey(4, 1), RandomKey(5, 0)):
+        found = METHOD.assign(block, PartitionParams(k=3, imbalance=0.0, backend=backend), key)
+        check_sizes(block, found, 3, 0.0)
+    assert len(calls) == 6 and {k for _, _, k in calls} == {3}  # the last graph has as many nodes as clusters
+    seeds = [seed for seed, _, _ in calls]
+    assert seeds[::2] == seeds[1::2] and len(set(seeds)) == 3
+    ends = [(i, i + 1) for i in range(5)]
+    weight = np.array([4.0, 1.0, 1.5, 2.0, 2.5])  # half of the sum of all stored weights
+    given = {(i, j): w for i, j, w in calls[0][1]}
+    assert given.keys() == {*ends, *((j, i) for i, j in ends)}
+    for reverse in (False, True):
+        ratio = [given[(j, i) if reverse else (i, j)] for i, j in ends] / weight
+        assert np.allclose(ratio, ratio[0], rtol=1e-6)
+    assert {w for _, _, w in calls[1][1]} == {1} and len(calls[1][1]) == 12
 
 
 def test_default_backend_imports_no_optional_package():

@@ -9,6 +9,7 @@ from tests.engine.test_hem import component_sizes, local_clusters, rows_of
 from tests.reference import hem, simmatch
 from tgp.engine import coarsen, threads
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods import simmatch as simmatch_method
 from tgp.engine.methods.simmatch import METHOD, SimMatchParams
 from tgp.errors import ParameterError
 from tgp.ragged import BlockCSR
@@ -37,6 +38,16 @@ def test_one_matching_equals_the_reference(block, seed, hops, two_hop):
         for g in range(block.num_graphs)
     ]
     assert local_clusters(block, found) == expected
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_features_are_smoothed_in_parts(columns, monkeypatch):
+    """Wide features are smoothed and added a few columns at a time."""
+    block = with_attributes(barabasi_albert(60, 2))
+    expected = METHOD.assign(block, SimMatchParams(ratio=0.2), RandomKey()).cluster
+    monkeypatch.setattr(simmatch_method, "_COLUMNS", columns)
+    found = METHOD.assign(block, SimMatchParams(ratio=0.2), RandomKey()).cluster
+    assert found.tolist() == expected.tolist()
 
 
 @given(blocks(max_graphs=3), SEEDS, st.integers(0, 2))

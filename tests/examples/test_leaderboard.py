@@ -67,6 +67,14 @@ def test_coarse_graph_of_the_protocol(modules, data):
     np.testing.assert_allclose(problem.prop.diagonal(), 1 / degree, rtol=1e-5)  # no weights
 
 
+def test_components_of_at_most_ten_nodes_are_not_coarsened(modules):
+    sizes = [9, 10, 11]
+    ends = torch.cat([torch.arange(n - 1) + sum(sizes[:i]) for i, n in enumerate(sizes)])
+    edges = torch.stack([ends, ends + 1])
+    data = Data(x=torch.ones(30, 1), y=torch.zeros(30, dtype=torch.long), edge_index=edges)
+    assert [part.tolist() for part in modules[0].Source.of(data).big] == [list(range(19, 30))]
+
+
 def test_coarsening_gets_no_labels(modules, data, monkeypatch):
     protocol = modules[0]
     seen, real = [], protocol.tgp.coarsen
@@ -147,6 +155,39 @@ def test_rows_with_labels_are_those_of_the_complete_view(modules, data, kind, de
         scores.square().sum().backward()
         found.append([scores.detach(), *(value.grad.clone() for value in net.parameters())])
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize(("lr", "noise"), [(0.2, 1.0), (0.02, 0.0), (0.5, 0.5)])
+def test_weights_of_the_lowest_validation_loss_in_the_second_half_are_kept(modules, data, lr, noise):
+    """Labels without a pattern make the validation loss smallest at the start, so that the half matters."""
+    protocol, training = modules[0], modules[3]
+    generator = torch.Generator().manual_seed(3)
+    random = torch.rand(45, generator=generator) < noise
+    data.y = torch.where(random, torch.randint(0, 3, (45,), generator=generator), data.x.argmax(1) % 3)
+    source = protocol.Source.of(data)
+    settings = protocol.settings_of("Cora") | {"model": "GCN", "lr": lr, "epochs": 40}
+    problem = protocol.original(source, source.split(0))
+    torch.manual_seed(0)
+    net, view = training.Net(6, 3, settings), training.labelled(problem, settings)
+    scores, size, losses, states = net.scores, len(problem.train[0]), [], []
+
+    def record(*args):
+        out = scores(*args)
+        if not torch.is_grad_enabled():
+            losses.append(float(torch.nn.functional.cross_entropy(out[size:], problem.val[1])))
+            states.append({name: value.clone() for name, value in net.state_dict().items()})
+        return out
+
+    net.scores = record
+    training.fit(net, view, problem, settings)
+    second = range(20, len(losses))
+    best = min(second, key=lambda epoch: losses[epoch])
+    for name, value in net.state_dict().items():
+        assert torch.equal(value, states[best][name])
+    is_worse = [losses[epoch] > np.mean(losses[epoch - 10 : epoch]) for epoch in range(21, len(losses))]
+    assert not any(is_worse[:-1]) and (is_worse[-1] or len(losses) == 40)
+    if noise == 1.0:
+        assert min(losses[:20]) < losses[best]
 
 
 def test_dropout_of_random_bits(modules):

@@ -171,8 +171,9 @@ def test_a_run_keeps_the_setting_and_the_epoch_of_the_lowest_validation_loss(fin
     assert [again[n] for n in ("value", "val_loss", "val")] == [run[n] for n in ("value", "val_loss", "val")]
 
 
-def test_the_network_of_the_chosen_setting_is_tested(study, tmp_path, monkeypatch):
-    losses, nets, tested = iter([0.1, 0.9]), [], []
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_the_network_of_the_chosen_setting_is_tested(study, tmp_path, monkeypatch, chosen):
+    losses, nets, tested = iter([0.1, 0.9] if chosen == 0 else [0.9, 0.1]), [], []
     monkeypatch.setattr(study, "fit", lambda net, *_: nets.append(net) or {"val_loss": next(losses)})
     monkeypatch.setattr(
         study, "evaluate", lambda net, loader: tested.append((net, loader.dataset)) or (0, 7.0)
@@ -180,9 +181,15 @@ def test_the_network_of_the_chosen_setting_is_tested(study, tmp_path, monkeypatc
     graphs = study.Graphs(study.QUICK, None, tmp_path)
     cell = study.Study(study.QUICK, None, tmp_path).cell("flat", "run", 0)
     found = study.run(cell, graphs)
-    assert (found["value"], found["val_loss"], found["setting"]) == (7.0, 0.1, found["trials"][0]["setting"])
+    assert (found["value"], found["val_loss"], found["setting"]) == (
+        7.0,
+        0.1,
+        found["trials"][chosen]["setting"],
+    )
     ((net, test),) = tested
-    assert net is nets[0] and [g.y.item() for g in test] == [g.y.item() for g in graphs.split("flat", 0)[2]]
+    assert net is nets[chosen] and [g.y.item() for g in test] == [
+        g.y.item() for g in graphs.split("flat", 0)[2]
+    ]
 
 
 def test_the_best_epoch_is_kept_and_training_stops(study, modules, tmp_path, monkeypatch):

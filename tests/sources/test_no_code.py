@@ -22,7 +22,7 @@ def test_other_threads_keep_the_original_readers(tmp_path):
     def open_dataset():
         with no_code("outer"):
             inside.set()
-            release.wait(60)
+            release.wait(600)
             with file.open("rb") as stream:
                 try:
                     pickle.load(stream)
@@ -31,7 +31,7 @@ def test_other_threads_keep_the_original_readers(tmp_path):
 
     thread = threading.Thread(target=open_dataset)
     thread.start()
-    assert inside.wait(60)
+    assert inside.wait(600)
     with file.open("rb") as stream:
         assert pickle.load(stream).value == 3
     with no_code("inner"), file.open("rb") as stream, pytest.raises(DatasetError, match="SimpleNamespace"):

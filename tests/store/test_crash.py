@@ -48,7 +48,7 @@ def start(path, profile="fast", code=MAKE, **environment):
 
 def run(path, profile="fast", code=MAKE, **environment):
     process = start(path, profile, code, **environment)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=600)
     return process.returncode, errors
 
 
@@ -133,7 +133,7 @@ def test_three_writers_at_the_same_time(tmp_path, undisturbed, profile):
     path = tmp_path / "s"
     writers = [start(path, profile) for _ in range(3)]
     for writer in writers:
-        _, errors = writer.communicate(timeout=120)
+        _, errors = writer.communicate(timeout=600)
         assert (writer.returncode, errors) == (0, "")
     assert digests(path) == undisturbed[profile]
 
@@ -141,8 +141,8 @@ def test_three_writers_at_the_same_time(tmp_path, undisturbed, profile):
 def test_a_writer_is_killed_while_another_one_runs(tmp_path, undisturbed):
     path = tmp_path / "s"
     one, two = start(path, TGP_FAILPOINT="shard:written@2"), start(path)
-    one.communicate(timeout=120)
-    _, errors = two.communicate(timeout=120)
+    one.communicate(timeout=600)
+    _, errors = two.communicate(timeout=600)
     assert (two.returncode, errors) == (0, "")
     assert run(path) == (0, "")
     assert digests(path) == undisturbed["fast"]

@@ -480,6 +480,40 @@ def test_a_missing_piece_and_one_of_another_store_are_refused(tmp_path, divided)
     assert any(finding.shard == name for finding in verify_store(path))
 
 
+def shorten_an_array(fields):
+    values = fields["train_mask"][:-1]
+    attributes = dict(fields["train_mask"].attrs)
+    del fields["train_mask"]
+    fields.create_dataset("train_mask", data=values).attrs.update(attributes)
+
+
+def remove_an_array(fields):
+    del fields["train_mask"]
+
+
+def add_an_array(fields):
+    fields.copy("train_mask", "other_mask")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (shorten_an_array, r"train_mask must have \d+ rows"),
+        (remove_an_array, "train_mask"),
+        (add_an_array, "must have the arrays"),
+    ],
+)
+def test_pieces_with_other_arrays_are_refused(tmp_path, divided, change, text):
+    path = shutil.copytree(divided, tmp_path / "store")
+    forge = Forge(path)
+    with forge.shard("graphs.r0001") as file:
+        change(file["fields"])
+    forge.save()
+    with pytest.raises(StoreDamagedError, match=text):
+        StoreReader(path).gather_graphs([0])
+    assert verify_store(path)
+
+
 def test_a_piece_that_no_record_names_is_reported(tmp_path, divided):
     path = shutil.copytree(divided, tmp_path / "store")
     shutil.copy(path / "shard-00000.graphs.r0001.h5", path / "shard-00000.graphs.r0099.h5")

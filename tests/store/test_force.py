@@ -204,7 +204,7 @@ def test_a_kill_during_force_loses_no_name(tmp_path, table, other, point, record
     if records == "no records":
         shutil.rmtree(store / "records")
     command = [sys.executable, "-c", FORCE, str(store)]
-    killed = subprocess.run(command, env={**os.environ, "TGP_FAILPOINT": point}, timeout=120, check=False)
+    killed = subprocess.run(command, env={**os.environ, "TGP_FAILPOINT": point}, timeout=600, check=False)
     assert killed.returncode == -signal.SIGKILL
     with pytest.raises(StoreMissingError):
         StoreReader(store)

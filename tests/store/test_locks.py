@@ -94,13 +94,13 @@ def test_a_lock_that_was_deleted_is_not_held_by_two(files):
         with files.lock(on_wait=lambda *_: None):
             order.append(os.stat(files.path / "records/.lock").st_ino)
             entered.set()
-            go_on.wait(60)
+            go_on.wait(600)
 
     thread = threading.Thread(target=second)
     thread.start()
     (files.path / "records/.lock").unlink()
     portable.close_locked(descriptor)
-    assert entered.wait(60)
+    assert entered.wait(600)
     third = os.open(files.path / "records/.lock", os.O_RDWR)
     assert os.fstat(third).st_ino == order[0]
     assert portable.lock_file(third, wait=False) is False
@@ -204,7 +204,7 @@ def test_waiting_for_a_lock_is_announced_with_the_holder(files, impatient):
     thread = threading.Thread(target=second)
     with files.lock():
         thread.start()
-        assert done.wait(60)
+        assert done.wait(600)
     thread.join()
     [(path, holder)] = told
     assert path == files.path / "records/.lock"
@@ -222,7 +222,7 @@ def test_waiting_for_a_shared_lock_is_announced(files, impatient):
     thread = threading.Thread(target=second)
     with files.lock(shared=True), files.lock(shared=True):
         thread.start()
-        assert done.wait(60)
+        assert done.wait(600)
     thread.join()
     assert told == [None]
 

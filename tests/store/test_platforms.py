@@ -253,7 +253,7 @@ def test_one_descriptor_at_a_time_holds_a_lock(tmp_path, request, platform):
     thread.start()
     assert not acquired.wait(0.1)
     portable.close_locked(one)
-    assert acquired.wait(60)
+    assert acquired.wait(600)
     portable.close_locked(two)
 
 

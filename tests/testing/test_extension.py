@@ -131,7 +131,7 @@ def run_tgp(package, *arguments):
     """Run a command in a process that finds the package by its entry points."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)]), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tgp_cli.main", *map(str, arguments)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
