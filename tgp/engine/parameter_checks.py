@@ -32,6 +32,7 @@ def check_choice(name: str, value: object, choices: Any, *, hint: str | None = N
             hint=hint,
         )
 
+
 _LARGEST = 2**63 - 1
 
 
