@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from tgp.build import CoarsenConfig, coarsen_dataset, find_problems
-from tgp.build.findings import check_size, keeps_most_nodes
+from tgp.build.findings import keeps_most_nodes, read_target_size
 from tgp.build.level_checks import LevelFigures, suggest_schedule
 from tgp.engine.methods import METHODS
 from tgp.errors import GraphError, UnknownNameError
@@ -97,6 +97,13 @@ def test_many_singletons(problems):
     graph = data([(0, i) for i in range(1, 6)] + [(6, i) for i in range(7, 10)], 10)
     (finding,) = problems([graph] * 3, "graclus")
     assert finding.kind == "singletons" and "18 of 24 supernodes (75 %)" in finding.text
+
+
+def test_nodes_that_stay_alone_follow_from_a_size(problems):
+    graph = path_graph(60)
+    assert problems([graph] * 3, "hem:ratios=0.5/0.45", "hem:ratio=0.8") == []
+    (finding,) = problems([graph] * 3, "hem:ratio=0.97")
+    assert finding.kind == "stalled" and "ratio=0.97 asks for it" in finding.text
 
 
 def hub(leaves):
@@ -187,7 +194,7 @@ def test_sizes_of_an_untrusted_store_are_ignored(params):
     nodes, before = np.array([7]), np.array([9])
     for schedule in ((), ({"method": "hem", "params": params},)):
         level = LevelFigures(1, "hem", None, nodes, before, {}, schedule)
-        assert check_size(level, lambda number: before) is None
+        assert read_target_size(level, lambda number: before) is None
 
 
 def test_a_level_that_merges_almost_everything(problems):

@@ -12,6 +12,7 @@ from tests.reference import kmis as reference
 from tgp.engine import parse_schedule, threads
 from tgp.engine.coarsening import coarsen
 from tgp.engine.level_method import RandomKey
+from tgp.engine.methods import kmis
 from tgp.engine.methods.kmis import METHOD, KMISParams, assign_by_order, assign_by_score
 from tgp.errors import InputError, ParameterError
 from tgp.kernels import _prims
@@ -193,6 +194,17 @@ def test_self_loops_change_scores_only():
 def test_large_k_is_one_cluster_per_component():
     block = from_pairs(7, [(0, 1), (1, 2), (2, 3), (4, 5)])
     assert assign(block, order_k=99).cluster.tolist() == [0, 0, 0, 0, 1, 1, 2]
+
+
+def test_a_huge_k_ends_when_nothing_changes(monkeypatch):
+    """Sums over paths of many hops are infinite, and more hops cannot change them."""
+    passes = []
+    add_incoming = kmis._add_incoming
+    monkeypatch.setattr(kmis, "_add_incoming", lambda *args: passes.append(1) or add_incoming(*args))
+    block = from_pairs(7, [(0, 1), (1, 2), (2, 3), (4, 5)])
+    assert assign(block, order_k=2**40).cluster.tolist() == [0, 0, 0, 0, 1, 1, 2]
+    assert len(passes) <= 1100
+    assert assign_by_order(block, order_k=2**40).cluster.tolist() == [0, 0, 0, 0, 1, 1, 2]
 
 
 def test_directed_edges_count_both_ways():

@@ -49,7 +49,10 @@ MOST_WEIGHTS = 10**8
 """Number of edge weights that are checked at most."""
 
 _REPLACED = ("stalled", "singletons")
-"""Kinds of problems of a level that follow from its size, so they are not reported in addition."""
+"""Kinds of problems of a level that follow from its size, so they are not reported in addition to a wrong size."""
+
+_REQUESTED = ("singletons",)
+"""Kinds of problems that follow from a size that the schedule asks for, even if it is reached."""
 
 _MORE = 1.1
 """Nodes of a level / nodes that were asked for, above which a ratio counts as not reached."""
@@ -189,10 +192,11 @@ class _Hierarchy:
             if level.until is None and level.done[level.alive].mean() > STALL:
                 found.append(self._collapsed(level))
                 break  # all further levels repeat this one
-            size = check_size(level, lambda number: self._reader.sizes(self._info.name, number)[0])
-            problems = check_level(level)
-            if size is not None:
-                problems = [size, *(problem for problem in problems if problem.kind not in _REPLACED)]
+            target = read_target_size(level, lambda number: self._reader.sizes(self._info.name, number)[0])
+            size = None if target is None else check_size(level, target)
+            left_out = () if target is None else _REQUESTED if size is None else _REPLACED
+            problems = [problem for problem in check_level(level) if problem.kind not in left_out]
+            problems = problems if size is None else [size, *problems]
             found += [Finding(p.kind, self._info.name, level.number, p.text, p.hint) for p in problems]
         return found
 
@@ -236,7 +240,7 @@ class _Hierarchy:
         return Finding("collapsed", self._info.name, number, text, hint)
 
 
-class _TargetSize(NamedTuple):
+class TargetSize(NamedTuple):
     """Size that a schedule asks for.
 
     Args:
@@ -252,16 +256,15 @@ class _TargetSize(NamedTuple):
     other: str
 
 
-def check_size(level: LevelFigures, sizes: Sizes) -> Problem | None:
+def check_size(level: LevelFigures, target: TargetSize) -> Problem | None:
     """Return the problem of a level that has other sizes than its schedule asks for, or ``None``.
 
     Args:
         level: Figures of the level.
-        sizes: Function from the number of a level to the number of nodes of each graph. Level 0 has the input graphs.
+        target: Size that the schedule asks for.
     """
-    target = _read_target_size(level, sizes)
     active = level.active
-    if target is None or not active.any():
+    if not active.any():
         return None
     method = level.method.split("+")[-1]
     kept = active & (target.counts > STALL * level.before)
@@ -298,7 +301,7 @@ def _explain(level: LevelFigures, larger: BoolArray) -> str:
     return f" {who} {count:,} connected components, and each keeps at least one node."
 
 
-def _hint(level: LevelFigures, target: _TargetSize) -> str:
+def _hint(level: LevelFigures, target: TargetSize) -> str:
     """Say how to reach the size."""
     small = "keep_small=0 merges small components, too. " if _last_params(level).get("keep_small") else ""
     return f"{small}--largest-component leaves one component per graph. {target.other} also merges nodes of different components."
@@ -316,22 +319,30 @@ def _steps(schedule: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [step for entry in schedule for step in entry.get("levels", [entry])]
 
 
-def _read_target_size(level: LevelFigures, sizes: Sizes) -> _TargetSize | None:
-    """Read the size that the schedule of a store asks for. Its values are not trusted."""
+def read_target_size(level: LevelFigures, sizes: Sizes) -> TargetSize | None:
+    """Read the size that the schedule of a store asks for. Its values are not trusted.
+
+    Args:
+        level: Figures of the level.
+        sizes: Function from the number of a level to the number of nodes of each graph. Level 0 has the input graphs.
+
+    Returns:
+        The size, or ``None`` if the schedule asks for none.
+    """
     if level.number > len(level.schedule):
         return None
     params = _last_params(level)
     nodes, ratio, ratios = params.get("nodes"), params.get("ratio"), params.get("ratios")
     before = level.before.astype(np.int64)
     if isinstance(nodes, int) and not isinstance(nodes, bool) and nodes > 0:
-        return _TargetSize(
+        return TargetSize(
             f"nodes={nodes}", np.minimum(before, min(nodes, 2**40)), True, f"partition:k={nodes}"
         )
     composed = "levels" in level.schedule[level.number - 1]
     if composed or any("levels" in entry for entry in level.schedule[: level.number]):
         return None  # ratios refer to a level that is not stored
     if _is_ratio(ratio):
-        return _TargetSize(
+        return TargetSize(
             f"ratio={ratio:g}", count_kept(before, float(ratio)), False, f"partition:ratio={ratio:g}"
         )
     if not isinstance(ratios, (list, tuple)) or not ratios or not all(map(_is_ratio, ratios)):
@@ -341,7 +352,7 @@ def _read_target_size(level: LevelFigures, sizes: Sizes) -> _TargetSize | None:
     step = (sum(1 for _ in same) - 1) % len(ratios)
     first = sizes(level.number - 1 - step).astype(np.int64)
     text = f"ratios={'/'.join(f'{value:g}' for value in ratios)}"
-    return _TargetSize(text, np.minimum(before, count_kept(first, float(ratios[step]))), False, "partition")
+    return TargetSize(text, np.minimum(before, count_kept(first, float(ratios[step]))), False, "partition")
 
 
 def _is_ratio(value: object) -> TypeGuard[float]:

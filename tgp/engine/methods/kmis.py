@@ -33,6 +33,9 @@ Scorer = Literal["random", "constant", "canonical", "degree"]
 Heuristic = Literal["greedy", "w-greedy"]
 
 _FEATURE_SCORERS = ("linear", "first", "last")
+_MANY_HOPS, _MOST_PASSES = 16, 1100
+"""Number of hops from which the sums over paths may be infinite, and from which those of connected nodes are: they double with each
+hop, up to 2^1024."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,9 @@ def assign_by_order(block: BlockCSR, order: npt.ArrayLike | None = None, order_k
         )
     block, _ = with_reverse_edges(block)
     owner, budget, queue = (np.empty(max(size, 1), np.int32) for _ in range(3))
-    mis.cover_by_order(block.indptr, block.indices, nodes.astype(np.int32), order_k, budget, queue, owner)
+    mis.cover_by_order(
+        block.indptr, block.indices, nodes.astype(np.int32), min(order_k, size), budget, queue, owner
+    )
     cluster, super_ptr, members = _number_clusters(owner[:size], block)
     return Assignment("hard", super_ptr, cluster, representative=members)
 
@@ -178,7 +183,7 @@ def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: 
         score = _compute_scores(block, params.scorer, symmetry, key)
     divides = params.score_heuristic is not None and not ranks_by_degree
     divisor = _compute_divisors(block, params, symmetry, score) if divides else score
-    owner = _cover(block, params.order_k, score, divisor, divides)
+    owner = _cover(block, min(params.order_k, len(score)), score, divisor, divides)
     cluster, super_ptr, members = _number_clusters(owner, block)
     if params.max_size is not None:
         cluster, super_ptr, members = _divide_clusters(cluster, members, block.node_ptr, params.max_size)
@@ -274,8 +279,11 @@ def _compute_divisors(
         if (symmetry != mis.BALANCED).any():
             unbalanced = np.repeat(symmetry != mis.BALANCED, np.diff(block.node_ptr))
             divisor = _add_incoming(block, symmetry, np.where(unbalanced, 1.0, divisor), True)
-    for _ in range(rounds):
-        divisor = _add_incoming(block, symmetry, divisor, False)
+    for number in range(rounds):
+        before, divisor = divisor, _add_incoming(block, symmetry, divisor, False)
+        # The sums over all paths of many hops are infinite, and do not change any more.
+        if number >= _MANY_HOPS and np.array_equal(before, divisor):
+            break
     return divisor
 
 
@@ -336,7 +344,9 @@ def bound(sizes: GraphSizes, params: KMISParams) -> LevelBound:
     """Bound time and memory. Every hop is one pass, and directed edges get their reverse edges."""
     work = sizes.nodes + 2.0 * sizes.edges
     edges = np.minimum(2 * sizes.edges, sizes.nodes**2)
-    return LevelBound(1e-9 * (60.0 + 60.0 * params.order_k) * work, 50.0 * work, sizes.nodes, edges)
+    return LevelBound(
+        1e-9 * (60.0 + 60.0 * min(params.order_k, _MOST_PASSES)) * work, 50.0 * work, sizes.nodes, edges
+    )
 
 
 METHOD = LevelMethod(
