@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 import tgp
 import tgp.engine.coarsening as engine
@@ -232,3 +233,11 @@ def test_graphs_that_fail_are_reported_or_skipped(tmp_path, monkeypatch):
         with pytest.warns(UserWarning, match="could not be coarsened"):
             dataset = tgp.coarsen(GRAPHS, "graclus", out, failed="skip")
         assert len(dataset) == np.sum(sizes < size)
+
+
+@pytest.mark.parametrize("pooler", ["graclus", "kmis", "hem:ratio=0.5", "lv"])
+def test_huge_weights_cause_no_numpy_warnings(pooler, recwarn):
+    edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    weight = torch.tensor([1e300, 1e300, 1e-300, 1e-300, 1.0, 1.0], dtype=torch.float64)
+    tgp.coarsen([Data(edge_index=edges, edge_weight=weight, num_nodes=4)], pooler)
+    assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]

@@ -173,16 +173,19 @@ def _level_figures(fine: BlockCSR, level: Level, before: Metrics, after: Metrics
         # The last bits of a logarithm differ between machines. Rounding to float32 removes them.
         defined = before["total"] > 0
         floats = _cluster_figures(before, after["total"] if level.block.weight is not None else None)
-        metrics |= {
-            name: np.where(defined, values, np.nan).astype(np.float32) for name, values in floats.items()
-        }
+        with np.errstate(over="ignore"):
+            metrics |= {
+                name: np.where(defined, values, np.nan).astype(np.float32) for name, values in floats.items()
+            }
     return metrics
 
 
 def _cluster_figures(before: Metrics, coarse_total: FloatArray | None) -> dict[str, FloatArray]:
     """Return the figures of clusters that are real numbers. ``coarse_total`` is ``None`` if no weights are stored."""
     total, within = before["total"], before["within"]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(
+        over="ignore", divide="ignore", invalid="ignore"
+    ):  # figures of huge weights are not finite
         return {
             "cut": 1.0 - within / total,
             "modularity": within / total - before["expected"] / total**2,

@@ -190,7 +190,8 @@ def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: 
     values = np.empty(len(score), np.float32)
 
     def convert(first: int, last: int) -> None:
-        values[first:last] = score[first:last]
+        with np.errstate(over="ignore"):
+            values[first:last] = score[first:last]
 
     run_over_items(convert, len(score))
     return Assignment("hard", super_ptr, cluster, weight=values, representative=members)
