@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -127,3 +128,12 @@ ProfileOpt = Annotated[
     str | None, option(metavar="PROFILE", help=_PROFILE, autocompletion=values.complete_profiles)
 ]
 ShardEdgesOpt = Annotated[int | None, option(min=1, metavar="N", help=_SHARD_EDGES)]
+
+
+def suggest_option(word: str) -> str:
+    """Return the hint about an argument without an option: a schedule starts with the name of a pooler."""
+    from tgp.inspect.catalog import list_poolers
+
+    if re.split("[:,*]", word)[0].lower() in {pooler.alias for pooler in list_poolers()}:
+        return f"poolers are named by --pooler {shlex.quote(word)}"
+    return f"a dataset is named by --dataset {shlex.quote(word)}"

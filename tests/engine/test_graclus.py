@@ -159,7 +159,7 @@ def test_new_parameters_are_stored_only_if_they_are_set():
     assert not {"two_hop", "match_on"} & set(plain["params"])
     [changed] = parse_schedule("graclus:two_hop=true:match_on=counts").to_json()
     assert changed["params"]["two_hop"] is True and changed["params"]["match_on"] == "counts"
-    with pytest.raises(ParameterError, match="expected weights or counts, got 'both'"):
+    with pytest.raises(ParameterError, match="expected one of weights, counts, got 'both'"):
         GraclusParams(match_on="both")
 
 

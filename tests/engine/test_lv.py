@@ -278,7 +278,7 @@ def test_wrong_parameters(params):
 
 
 def test_an_unknown_family_of_sets_is_named():
-    with pytest.raises(ParameterError, match="expected edges or neighborhoods, got 'cliques'"):
+    with pytest.raises(ParameterError, match="expected one of edges, neighborhoods, got 'cliques'"):
         LVParams(sets="cliques")
     with pytest.raises(ParameterError, match="lv:sets"):
         coarsen(path(3), "lv:sets=stars")

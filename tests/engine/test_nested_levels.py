@@ -132,7 +132,7 @@ def test_runs_of_nested_levels(text, runs):
         ),
         ("slices:ratios=0.5*2", ScheduleError, "cannot be repeated"),
         ("slices:ratios=0.5/0.3*", ParameterError, "expected one size, got nested levels"),
-        ("slices:ratios=0.5/half", ParameterError, "a list of float separated by /, got '0.5/half'"),
+        ("slices:ratios=0.5/half", ParameterError, "numbers separated by /, got '0.5/half'"),
         ("slices:ratios=0.5/", ParameterError, "separated by /"),
         (("slices", {"ratios": [0.5, "0.3"]}), ParameterError, r"must be tuple\[float, \.\.\.\]"),
         ("alone:ratios=0.5/0.3", ParameterError, "alone cannot make nested levels"),

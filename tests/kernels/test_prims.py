@@ -135,7 +135,8 @@ def test_kernels_import_only_the_shared_modules(path):
         "coding_tree_single.py": ("ahead", "csr", "undirected"),
         "carry.py": ("_vectors",),
         "contract_ranges.py": ("_vectors", "contract"),  # rows are merged by the kernel of small graphs
-        "external.py": ("local_matching",),  # the same matching, of rows that are files
+        "communities.py": ("_vectors",),
+        "external_matching.py": ("local_matching",),  # the same matching, of rows that are files
         "mis.py": ("_vectors",),
         "rank_ranges.py": ("mis",),  # the kernels of kmis for one large graph
     }.get(path.name, ())

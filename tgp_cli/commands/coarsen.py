@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +10,7 @@ import typer
 from tgp_cli import _completion as values
 from tgp_cli import _options as shared
 from tgp_cli._errors import ExitStatus
-from tgp_cli._options import option, reject_url
+from tgp_cli._options import option, reject_url, suggest_option
 from tgp_cli._output import Output
 from tgp_cli._progress import Progress
 
@@ -131,7 +129,7 @@ def command(
     from tgp.errors import InputError
 
     for word in context.args:
-        raise InputError(f"unexpected argument {word!r}", hint=_suggest_option(word))
+        raise InputError(f"unexpected argument {word!r}", hint=suggest_option(word))
     settings = load_config(config, from_options(context.params))
     output = Output(json=json, quiet=quiet)
     from tgp.build.run import coarsen_dataset, plan_run
@@ -146,12 +144,3 @@ def command(
     output.result(summary.to_json(), lambda: show_summary(output, summary))
     show_advice(output, summary)
     return ExitStatus.PARTIAL if summary.failures else ExitStatus.OK
-
-
-def _suggest_option(word: str) -> str:
-    """Return the hint about an argument without an option: a schedule starts with the name of a pooler."""
-    from tgp.inspect.catalog import list_poolers
-
-    if re.split("[:,*]", word)[0].lower() in {pooler.alias for pooler in list_poolers()}:
-        return f"poolers are named by --pooler {shlex.quote(word)}"
-    return f"a dataset is named by --dataset {shlex.quote(word)}"
