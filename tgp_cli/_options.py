@@ -30,6 +30,7 @@ __all__ = [
     "hierarchy_option",
     "option",
     "reject_url",
+    "suggest_option",
 ]
 
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
