@@ -14,7 +14,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["csv_cell", "file_name", "inert_text", "is_inert", "unique_names"]
+__all__ = ["csv_cell", "file_name", "inert_text", "unique_names"]
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 control characters, without tab and line feed
@@ -62,16 +62,6 @@ def inert_text(value: object, *, lines: bool = False, mark: str | None = None) -
     """
     text = value if type(value) is str else str(value)
     return (_IN_LINES if lines else _IN_LINE).sub(_escape if mark is None else mark, text)
-
-
-def is_inert(text: str, *, lines: bool = False) -> bool:
-    """Return True if :func:`inert_text` leaves the text unchanged.
-
-    Args:
-        text: text to check.
-        lines: accept line feeds and tabs.
-    """
-    return (_IN_LINES if lines else _IN_LINE).search(text) is None
 
 
 def _escape(found: re.Match[str]) -> str:

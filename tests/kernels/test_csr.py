@@ -40,16 +40,6 @@ edge_lists = st.integers(1, 9).flatmap(
 
 
 @given(edge_lists)
-def test_sort_edges_is_a_stable_lexsort(drawn):
-    n, pairs = drawn
-    rows, cols = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
-    indptr, order = csr.sort_edges(rows, cols, n)
-    assert order.dtype == indptr.dtype == np.int64
-    np.testing.assert_array_equal(order, np.lexsort((cols, rows)))
-    np.testing.assert_array_equal(np.diff(indptr), np.bincount(rows, minlength=n))
-
-
-@given(edge_lists)
 def test_build_rows_equals_sorting_the_edge_list(drawn):
     n, pairs = drawn
     rows, cols = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()

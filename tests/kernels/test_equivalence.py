@@ -140,8 +140,6 @@ for weighted in (False, True):
         csr.coalesce(*block.arrays(), op)
     csr.components(block.indptr, block.indices, block.node_ptr)
     csr.is_symmetric(block.indptr, block.indices)
-    rows, cols = block.edge_index()
-    csr.sort_edges(cols, rows, block.num_nodes)
 """
 
 ONE_SIGNATURE = """

@@ -156,12 +156,6 @@ def test_normal_numbers_have_mean_zero_and_variance_one():
     assert abs(drawn.mean()) < 0.03 and abs(drawn.std() - 1) < 0.03
 
 
-@given(st.lists(st.integers(0, 9)))
-def test_offsets_are_the_sums_of_the_counts_before(counts):
-    found = _prims.offsets_from_counts(np.array(counts, np.int64))
-    assert found.tolist() == [sum(counts[:i]) for i in range(len(counts) + 1)]
-
-
 def test_transpose_of_a_rectangular_matrix():
     # [[0, 5, 0, 6, 7], [8, 9, 0, 0, 0]] with the entry 6 twice.
     indptr, indices = np.array([0, 4, 6]), np.array([1, 3, 3, 4, 0, 1], np.int32)
@@ -171,16 +165,6 @@ def test_transpose_of_a_rectangular_matrix():
     assert ptr.tolist() == [0, 1, 3, 3, 5, 6]
     assert rows.tolist() == [1, 0, 1, 0, 0, 0]
     assert values.tolist() == [8.0, 5.0, 9.0, 6.0, 6.5, 7.0]
-
-
-def test_buffers_grow_to_twice_their_length_or_to_the_needed_one():
-    cols, vals = np.arange(3, dtype=np.int32), np.arange(3.0)
-    assert _prims.grow_buffers(cols, vals, 3)[0].shape == (3,)
-    for need, size in ((4, 6), (9, 9)):
-        longer = _prims.grow_buffers(cols, vals, need)
-        assert [a.shape for a in longer] == [(size,), (size,)]
-        assert [a.dtype for a in longer] == [np.int32, np.float64]
-        assert [a[:3].tolist() for a in longer] == [[0, 1, 2], [0.0, 1.0, 2.0]]
 
 
 @given(st.integers(1, 12).flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, n - 1)] * 2), max_size=15)))

@@ -86,7 +86,7 @@ def test_embedding_equals_the_reference(graph, take):
     indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(matrix))))
     out = np.zeros((len(matrix), take))
     spectral_basis.embed_graphs(
-        indptr, cols.astype(np.int32), matrix[rows, cols], graph.node_ptr, np.array([0]), take, out
+        indptr, cols.astype(np.int32), matrix[rows, cols], graph.node_ptr, np.array([0]), out
     )
     assert np.allclose(out, reference.embedding(matrix, take), atol=1e-6)
 
@@ -95,7 +95,7 @@ def test_first_coordinate_of_a_connected_graph_is_one():
     graph = path(7)
     out = np.zeros((7, 2))
     spectral_basis.embed_graphs(
-        graph.indptr, graph.indices, graph.weights_or_ones(), graph.node_ptr, np.array([0]), 2, out
+        graph.indptr, graph.indices, graph.weights_or_ones(), graph.node_ptr, np.array([0]), out
     )
     assert np.allclose(out[:, 0], 1)
     assert (np.diff(out[:, 1]) < 0).all()

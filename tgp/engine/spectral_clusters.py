@@ -24,7 +24,7 @@ from tgp.engine.threads import run_over_ranges
 from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_positions
 
 __all__ = [
     "LARGE_GRAPH",
@@ -108,7 +108,7 @@ def spectral_labels(
     key = key or RandomKey()
     k = int(k)
     sizes = np.diff(node_ptr)
-    local = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], sizes)
+    local = run_positions(node_ptr)
     label = np.where(np.repeat(sizes <= k, sizes), local, 0).astype(np.int32)
     clustered = np.flatnonzero(sizes > k)
     if k == 1 or len(clustered) == 0:
@@ -152,7 +152,7 @@ def _cluster_small(
         points[nodes] = _embed(_graph_rows(rows, nodes), k)
 
     def embed(first: int, last: int) -> None:
-        spectral_basis.embed_graphs(*rows, node_ptr, dense[first:last], k, points)
+        spectral_basis.embed_graphs(*rows, node_ptr, dense[first:last], points)
 
     def cluster(first: int, last: int) -> None:
         some = graphs[first:last]
@@ -273,7 +273,7 @@ def cluster_modes(
     sizes = np.bincount(cluster, minlength=num_clusters)
     member_ptr = offsets(sizes)
     position = np.empty(len(cluster), np.int64)  # of each node in its cluster
-    position[members] = np.arange(len(cluster)) - np.repeat(member_ptr[:-1], sizes)
+    position[members] = run_positions(member_ptr)
     large = sizes > max(DENSE_SIZE, 5 * num_modes)
     small = np.flatnonzero((sizes > 0) & ~large)
 

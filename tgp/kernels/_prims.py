@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast, overload
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba import njit, types
 from numba.core.compiler_lock import global_compiler_lock
@@ -33,8 +32,6 @@ __all__ = [
     "SUM",
     "count_bits",
     "fill_transpose",
-    "grow_array",
-    "grow_buffers",
     "hash_normal",
     "hash_u64",
     "hash_uniform",
@@ -45,7 +42,6 @@ __all__ = [
     "kernel",
     "lowest_bit",
     "merge_weights",
-    "offsets_from_counts",
     "pause_collection",
     "uf_find",
     "uf_union",
@@ -210,35 +206,6 @@ count_bits: Callable[[np.uint64], np.uint64] = cast(Any, _population_count)
 
 lowest_bit: Callable[[np.uint64], np.uint64] = cast(Any, _trailing_zeros)
 """Return the position of the lowest bit that is set in a uint64 other than 0."""
-
-
-@kernel(inner=True)
-def offsets_from_counts(counts: IntArray) -> PtrArray:
-    """Return the exclusive prefix sum with the total as last element: ``[n] -> [n + 1]``."""
-    out = np.empty(counts.shape[0] + 1, np.int64)
-    total = np.int64(0)
-    for i in range(counts.shape[0]):
-        out[i] = total
-        total += counts[i]
-    out[counts.shape[0]] = total
-    return out
-
-
-@kernel(inner=True)
-def grow_array(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
-    """Return a copy of ``array`` with room for ``need`` elements, at least twice as long as before."""
-    out = np.empty(max(need, 2 * array.shape[0]), array.dtype)
-    for i in range(array.shape[0]):
-        out[i] = array[i]
-    return out
-
-
-@kernel(inner=True)
-def grow_buffers(cols: IndexArray, vals: FloatArray, need: int) -> tuple[IndexArray, FloatArray]:
-    """Return the two arrays, or longer copies if they have no room for ``need`` entries."""
-    if need <= cols.shape[0]:
-        return cols, vals
-    return grow_array(cols, need), grow_array(vals, need)
 
 
 _U = np.uint64

@@ -21,9 +21,8 @@ from tgp.kernels._prims import (
     fill_transpose,
     kernel,
     merge_weights,
-    offsets_from_counts,
 )
-from tgp.kernels.array_types import FloatArray, IndexArray, IntArray, PtrArray
+from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray
 
 __all__ = [
     "BAD_COL",
@@ -40,7 +39,6 @@ __all__ = [
     "components",
     "is_symmetric",
     "row_ids",
-    "sort_edges",
     "symmetrise",
     "take_graphs",
     "transpose",
@@ -93,31 +91,6 @@ def check_edges(rows: PtrArray, cols: PtrArray, node_ptr: PtrArray) -> tuple[int
             if c < node_ptr[graph] or c >= node_ptr[graph + 1]:
                 return CROSSING, e
     return 0, -1
-
-
-@kernel(inner=True)
-def _sort_by_keys(keys: IntArray, order: PtrArray, num_keys: int) -> tuple[PtrArray, PtrArray]:
-    """Sort ``order`` by ``keys[order]`` with a stable counting sort; return the offsets of the keys and the order."""
-    counts = np.zeros(num_keys, np.int64)
-    for e in range(keys.shape[0]):
-        counts[keys[e]] += 1
-    ptr = offsets_from_counts(counts)
-    for k in range(num_keys):
-        counts[k] = ptr[k]
-    out = np.empty(order.shape[0], np.int64)
-    for i in range(order.shape[0]):
-        k = keys[order[i]]
-        out[counts[k]] = order[i]
-        counts[k] += 1
-    return ptr, out
-
-
-@kernel
-def sort_edges(rows: IntArray, cols: IntArray, num_nodes: int) -> tuple[PtrArray, PtrArray]:
-    """Return ``indptr`` and the stable order that sorts entries by row, then by column."""
-    order = np.arange(rows.shape[0])
-    _, order = _sort_by_keys(cols, order, num_nodes)
-    return _sort_by_keys(rows, order, num_nodes)
 
 
 def build_rows(

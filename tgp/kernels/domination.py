@@ -17,7 +17,6 @@ from tgp.kernels.array_types import FloatArray, IndexArray, PtrArray, WordArray
 __all__ = ["collapse_parts", "find_dominators", "share_neighbours"]
 
 _U = np.uint64
-_ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 _MUCH_LONGER = 8

@@ -28,7 +28,6 @@ _POWER_STEPS = 12
 _LARGEST_VALUE = 0.999
 """Largest dominant eigenvalue whose eigenvector is used. It is 1 if walks from some nodes cannot end."""
 _U = np.uint64
-_ONE = np.uint64(1)
 _COLUMNS = np.uint64(WIDTH)
 
 

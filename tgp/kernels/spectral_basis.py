@@ -325,21 +325,19 @@ def _call_solver(
 
 
 def embed_graphs(
-    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, graphs: PtrArray, take: int,
-    out: MatrixArray,
+    indptr: PtrArray, indices: IndexArray, weight: FloatArray, node_ptr: PtrArray, graphs: PtrArray, out: MatrixArray,
 ) -> None:  # fmt: skip
     """Write spectral coordinates of the nodes of ``graphs`` to ``out``.
 
-    The coordinates are the ``take`` lowest eigenvectors of the symmetric normalized Laplacian without self loops, each
+    The coordinates are the lowest eigenvectors of the symmetric normalized Laplacian without self loops, each
     divided by the square root of the degree and scaled so that the first one of a connected graph is all ones. A node
     without neighbours counts as a component.
 
     Args:
         indptr, indices, weight: A symmetric block with non-negative weights.
         node_ptr: ``[B + 1]``, offsets of the graphs.
-        graphs: ``[G]`` ids; each graph has at least ``take`` nodes.
-        take: Number of eigenvectors.
-        out: ``[N, take]`` output.
+        graphs: ``[G]`` ids; each graph has at least ``k`` nodes.
+        out: ``[N, k]`` output.
     """
     empty = np.empty(0, np.int64)
     _call_solver(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
 from tgp.kernels.array_types import LongArray
 
-__all__ = ["find_run", "offsets"]
+__all__ = ["find_run", "offsets", "run_ids", "run_maxima", "run_positions"]
+
+
+_Number = TypeVar("_Number", np.int64, np.float64)
 
 
 def offsets(counts: npt.ArrayLike) -> LongArray:
@@ -41,3 +46,48 @@ def find_run(ptr: LongArray, position: int | np.integer) -> int:
         2
     """
     return int(np.searchsorted(ptr, position, side="right")) - 1
+
+
+def run_ids(ptr: npt.NDArray[np.integer]) -> LongArray:
+    """Return the run of each element, for example the graph of each node.
+
+    Args:
+        ptr: ``[B + 1]`` offsets of the runs.
+
+    Examples:
+        >>> run_ids(offsets([2, 0, 3])).tolist()
+        [0, 0, 2, 2, 2]
+    """
+    return np.repeat(np.arange(len(ptr) - 1, dtype=np.int64), np.diff(ptr))
+
+
+def run_positions(ptr: LongArray) -> LongArray:
+    """Return the position of each element in its run.
+
+    Args:
+        ptr: ``[B + 1]`` offsets of the runs.
+
+    Examples:
+        >>> run_positions(offsets([2, 0, 3])).tolist()
+        [0, 1, 0, 1, 2]
+    """
+    return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
+
+
+def run_maxima(values: npt.NDArray[_Number], ptr: LongArray, empty: int = 0) -> npt.NDArray[_Number]:
+    """Return the largest value of each run.
+
+    Args:
+        values: ``[N]`` values.
+        ptr: ``[B + 1]`` offsets of the runs.
+        empty: result for runs without elements.
+
+    Examples:
+        >>> run_maxima(np.array([4, 7, 1, 3, 2]), offsets([2, 0, 3])).tolist()
+        [7, 0, 3]
+    """
+    largest = np.full(len(ptr) - 1, empty, values.dtype)
+    filled = np.flatnonzero(np.diff(ptr))
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(values, ptr[filled])
+    return largest
