@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.reliability import cluster as processes
-from tgp.build import CoarsenConfig, cluster, coarsen_dataset, dask_client, executors, remote
+from tgp.build import CoarsenConfig, cluster, coarsen_dataset, dask_client, executors, worker_functions
 from tgp.build import run as run_module
 from tgp.build.cluster import ClusterError, DaskCluster
 from tgp.build.dask_client import RemoteExecutor
@@ -99,14 +99,14 @@ def test_an_answer_that_the_client_does_not_see_is_an_error(tmp_path, quick):
 
 def test_a_file_with_another_content_is_not_the_store(tmp_path):
     (tmp_path / "probe").write_text("x")
-    assert "another content" in remote.probe(str(tmp_path), "probe", "y")["unseen"]
+    assert "another content" in worker_functions.probe(str(tmp_path), "probe", "y")["unseen"]
 
 
 @pytest.mark.linux
 def test_a_directory_that_a_worker_cannot_write_to(tmp_path, monkeypatch):
     (tmp_path / "probe").write_text("x")
-    monkeypatch.setattr(remote.secrets, "token_hex", lambda size: "no/such/folder")
-    assert "not writable" in remote.probe(str(tmp_path), "probe", "x")["unseen"]
+    monkeypatch.setattr(worker_functions.secrets, "token_hex", lambda size: "no/such/folder")
+    assert "not writable" in worker_functions.probe(str(tmp_path), "probe", "x")["unseen"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tgp.build import CoarsenConfig, cluster, coarsen_dataset, prepare, remote, unit_graphs, unit_levels
+from tgp.build import (
+    CoarsenConfig,
+    cluster,
+    coarsen_dataset,
+    prepare,
+    unit_graphs,
+    unit_levels,
+    worker_functions,
+)
 from tgp.build import run as run_module
 from tgp.build.cluster import ClusterError, LostFilesError
 from tgp.build.jobs import job_header, make_job, run_job, spec_text, topology, warm_up
@@ -265,7 +273,7 @@ def test_a_method_of_the_script_cannot_run_on_other_machines(monkeypatch, tmp_pa
 
 
 def run_without_tgp(tmp_path, function, *arguments):
-    """Run a function of ``tgp.build.remote`` from its source text in a Python without any package."""
+    """Run a function of ``tgp.build.worker_functions`` from its source text in a Python without any package."""
     expression, values = cluster.DaskCluster(object()).script(function, arguments)
     (tmp_path / "call.json").write_text(json.dumps([expression, values]))
     code = (
@@ -295,7 +303,7 @@ def test_a_worker_without_tgp_answers_the_probe(tmp_path):
 
 
 def test_mismatch_names_versions():
-    good = remote.describe_worker()
+    good = worker_functions.describe_worker()
     assert cluster.mismatch(good) is None and good["pid"] == os.getpid()
     assert "engine revision 8" in cluster.mismatch({**good, "engine": 8})
     assert "tgp 1.0.2 without a revision" in cluster.mismatch({**good, "version": "1.0.2", "engine": None})

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.reference import external as reference
 from tgp.engine.external.buckets import Buckets, Limits, cut_items, cut_rows
 from tgp.kernels import edge_input
-from tgp.kernels import external as kernels
 from tgp.kernels import external_matching as matching
+from tgp.kernels import external_rows as kernels
 from tgp.kernels import local_matching as scores
 from tgp.ragged import BlockCSR
 

@@ -1,4 +1,4 @@
-"""Reference of ``tgp.kernels.external`` and ``tgp.kernels.edge_input``: lists, dictionaries and Python integers."""
+"""Reference of ``tgp.kernels.external_rows`` and ``tgp.kernels.edge_input``: lists, dictionaries and Python integers."""
 
 import re
 

@@ -76,7 +76,7 @@ SABOTAGE = {
         ("verify", "read_single", "gather"),
     ),
     "flags": Sabotage(
-        {"tgp.store.read.layout:value_check": _nothing, "tgp.store.read.single:value_check": _nothing},
+        {"tgp.store.read.batch_layout:value_check": _nothing, "tgp.store.read.single:value_check": _nothing},
         ("named/S1/bool-bytes-of-255",),
         ("read_single", "gather"),
     ),

@@ -19,7 +19,7 @@ from tests.store.mutation_stores import Forge
 from tgp.errors import InputError, StoreDamagedError, StoreError, StoreMismatchError
 from tgp.ragged import Field, GraphTable
 from tgp.store import StoreReader, StoreSpec, StoreWriter, large_contraction, verify_store
-from tgp.store.contraction import first_wrong_contraction, unit_edges
+from tgp.store.contraction_check import first_wrong_contraction, unit_edges
 from tgp.store.read.piece_array import PieceArray, iter_blocks
 from tgp.store.write.divided import find_ranges
 from tgp.store.write.part_writer import PartWriter

@@ -1,6 +1,6 @@
 """Dask clusters: check the workers before the first task, watch the cluster, and explain its failures.
 
-Nothing of tgp is pickled. Each call sends the source text of :mod:`tgp.build.remote` and plain values, so a worker without
+Nothing of tgp is pickled. Each call sends the source text of :mod:`tgp.build.worker_functions` and plain values, so a worker without
 tgp, or with another version, answers with its name instead of failing to unpickle the call.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tgp._version import __version__
-from tgp.build import remote
+from tgp.build import worker_functions
 from tgp.engine.revision import ENGINE_REVISION
 from tgp.errors import InputError, TgpError
 from tgp.store.format.codec import HDF5_VERSION
@@ -42,7 +42,7 @@ PROBE_DELAYS = (0.0, 0.5, 2.0)
 """Seconds before each attempt to see the file of another machine. Network file systems may show it late."""
 
 _EXPRESSION = "(exec(source, names), names[function](*arguments))[1]"
-"""Expression that runs a function of :mod:`tgp.build.remote` from its source text."""
+"""Expression that runs a function of :mod:`tgp.build.worker_functions` from its source text."""
 
 _SHOWN_WORKERS = 8
 
@@ -67,7 +67,7 @@ def worker_name(found: Mapping[str, Any]) -> str:
     """Return the name of a worker for messages.
 
     Args:
-        found: Result of :func:`tgp.build.remote.describe_worker`.
+        found: Result of :func:`tgp.build.worker_functions.describe_worker`.
     """
     address = f"{found['address']} " if found.get("address") else ""
     return f"worker {address}(host {found['host']}, process {found['pid']})"
@@ -77,7 +77,7 @@ def mismatch(found: Mapping[str, Any]) -> str | None:
     """Return why a worker must not compute for this client, or ``None`` if it may.
 
     Args:
-        found: Result of :func:`tgp.build.remote.describe_worker`.
+        found: Result of :func:`tgp.build.worker_functions.describe_worker`.
     """
     expected = f"expected revision {ENGINE_REVISION}, as in tgp {__version__} of the client"
     if found["version"] is None:
@@ -98,7 +98,7 @@ def refusal(found: Mapping[str, Any]) -> ClusterError:
     """Return the error for a worker that cannot import the function of a job.
 
     Args:
-        found: Result of :func:`tgp.build.remote.describe_worker`.
+        found: Result of :func:`tgp.build.worker_functions.describe_worker`.
     """
     reason = mismatch(found) or f"cannot run jobs of tgp {__version__} ({found['problem']})"
     return ClusterError(
@@ -123,7 +123,7 @@ class DaskCluster:
         self._asked = float("-inf")
         self._answered = time.monotonic()
         self._idle_since: float | None = None
-        self._source = inspect.getsource(remote)
+        self._source = inspect.getsource(worker_functions)
 
     # State --------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class DaskCluster:
     # Calls --------------------------------------------------------------------------------------
 
     def script(self, function: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arguments of ``eval`` that run a function of :mod:`tgp.build.remote` on a worker.
+        """Return the arguments of ``eval`` that run a function of :mod:`tgp.build.worker_functions` on a worker.
 
         Args:
             function: Name of the function.

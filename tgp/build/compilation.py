@@ -193,12 +193,12 @@ _EXTERNAL = (
     "edge_input.parse_edges",
     "edge_input.rank_ids",
     "edge_input.symmetry_sum",
-    "external.add_row_sizes",
-    "external.contract_rows",
-    "external.count_buckets",
-    "external.fill_row_ids",
-    "external.group_keys",
-    "external.scatter_to_buckets",
+    "external_rows.add_row_sizes",
+    "external_rows.contract_rows",
+    "external_rows.count_buckets",
+    "external_rows.fill_row_ids",
+    "external_rows.group_keys",
+    "external_rows.scatter_to_buckets",
 )
 """Kernels of a run on a graph larger than memory, see :mod:`tgp.build.external`. Weights of type float64 may need one more."""
 
@@ -217,8 +217,8 @@ _EXTERNAL_METHODS: dict[str, tuple[str, ...]] = {
         "matching.number_pairs",
     ),
     "kmis": (
-        "external.cover_rows",
-        "external.orient_rows",
+        "external_rows.cover_rows",
+        "external_rows.orient_rows",
         "local_matching.fingerprint",
         "mis.number_clusters",
         "rank_ranges.rank_keys",

@@ -285,7 +285,7 @@ def _find_max_id(rows: RowFiles, piece: int) -> int:
 
 def _read_edges(rows: RowFiles, piece: int, journal: Journal) -> Iterator[tuple[Array, Array, Array | None]]:
     """Yield sources, targets and weights of the entries."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     with rows.open() as mapped:
         for first, low, high in mapped.entry_ranges(piece):

@@ -25,7 +25,7 @@ from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
 from tgp.build.jobs import ENGINE_LOCK, accept_job, job_header, portable_errors
 from tgp.build.progress import Step
-from tgp.build.remote import describe_worker
+from tgp.build.worker_functions import describe_worker
 from tgp.engine.external.levels import RANGE_FUNCTIONS
 from tgp.engine.external.ranges import LOCAL, Job, Published, RangeFunction, RangeMap
 from tgp.engine.external.row_files import map_file, read_array, write_array

@@ -23,9 +23,9 @@ import numpy as np
 from tgp._version import __version__
 from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.compilation import kernels_of, watch_compilation
-from tgp.build.remote import describe_worker
 from tgp.build.unit_graphs import read_unit_graphs
 from tgp.build.unit_levels import coarsen_unit, needed_fields
+from tgp.build.worker_functions import describe_worker
 from tgp.build.workers import usable_cores
 from tgp.engine.carry import CarryStep
 from tgp.engine.coarsening import coarsen_with_failures

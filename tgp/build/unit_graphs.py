@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 
 from tgp.build.cluster import ClusterError, worker_name
-from tgp.build.remote import describe_worker
+from tgp.build.worker_functions import describe_worker
 from tgp.errors import StoreDamagedError, StoreMissingError
 from tgp.ragged import Field, GraphTable
 from tgp.store import Manifest, PartRecord, StoreWriter

@@ -19,8 +19,8 @@ from tgp.data.collate import LevelCountError, collate, separate
 from tgp.data.convert import table_to_data
 from tgp.data.pooled_data import PooledData, pooled_class
 from tgp.ragged import GraphTable, Level
+from tgp.store.read.batch_layout import Layout
 from tgp.store.read.batch_plan import BatchArrays
-from tgp.store.read.layout import Layout
 
 __all__ = ["GatheredGraphs", "LevelCountError", "PooledBatch"]
 

@@ -24,8 +24,8 @@ from tgp.data.fast_data import ONE_PER_GRAPH, Splits, clone_with
 from tgp.kernels.array_types import Array
 from tgp.ragged import Assignment, Field, GraphTable, Level
 from tgp.select.base_select import SelectOutput
+from tgp.store.read.batch_layout import FieldColumn, Layout
 from tgp.store.read.batch_plan import BatchArrays
-from tgp.store.read.layout import FieldColumn, Layout
 
 __all__ = ["BatchTemplate", "FieldPlan", "LevelPlan", "describe_layout", "describe_table"]
 

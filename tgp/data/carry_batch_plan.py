@@ -19,8 +19,8 @@ from tgp.engine.carry_fields import carry_fields
 from tgp.errors import TgpError
 from tgp.ragged import Field, GraphTable, Hierarchy
 from tgp.store.format.schema import FieldInfo, HierarchyInfo, PtrKind
+from tgp.store.read.batch_layout import FieldColumn
 from tgp.store.read.batch_plan import BatchArrays, BatchPlan
-from tgp.store.read.layout import FieldColumn
 from tgp.store.read.reader import StoreReader
 
 __all__ = ["CarryBatchPlan", "missing_steps"]

@@ -11,7 +11,7 @@ import numpy as np
 from tgp.kernels.array_types import Array, FloatArray, LongArray
 from tgp.ragged.fields import take_ragged
 from tgp.ragged.offsets import offsets
-from tgp.store.contraction import Edges, first_wrong_contraction, in_sorted, unique_sorted
+from tgp.store.contraction_check import Edges, first_wrong_contraction, in_sorted, unique_sorted
 from tgp.store.read.piece_array import PieceArray, StoredArray, iter_blocks
 
 __all__ = ["first_disordered_piece", "is_one_large_graph", "is_wrong_contraction", "loaded_edges"]
@@ -56,7 +56,7 @@ def is_wrong_contraction(
 ) -> bool:
     """Return True if the coarse edges of one graph are not the contraction of the finer edges.
 
-    This compares the same as :func:`~tgp.store.contraction.first_wrong_contraction`, for some coarse rows at a time: the rows of their
+    This compares the same as :func:`~tgp.store.contraction_check.first_wrong_contraction`, for some coarse rows at a time: the rows of their
     members are read, and the pairs of supernodes are sorted. Memory holds some numbers per node. If the edges of a level are not sorted
     by source, which is only possible in one file, the edges of both levels are read into memory.
 

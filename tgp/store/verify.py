@@ -17,7 +17,7 @@ import numpy as np
 from tgp.errors import StoreDamagedError, StoreError
 from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged.offsets import find_run
-from tgp.store.contraction import (
+from tgp.store.contraction_check import (
     Edges,
     first_wrong_contraction,
     first_wrong_map,

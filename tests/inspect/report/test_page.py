@@ -15,7 +15,7 @@ import pytest
 from tgp.build.summary import HierarchySummary
 from tgp.errors import InputError, StoreMissingError
 from tgp.inspect.report import render_report, write_report
-from tgp.inspect.report.contents import schedule_rows
+from tgp.inspect.report.page_contents import schedule_rows
 from tgp.ragged import Field, GraphTable
 from tgp.store import StoreWriter
 from tgp.testing.stores import build_store, halving, halving_spec, random_table, store_spec

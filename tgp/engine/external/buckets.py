@@ -250,7 +250,7 @@ def sort_by_bucket(
         weighted: True if entries have weights.
         bounds: ``[B + 1]`` bounds of the buckets.
     """
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     counts = np.zeros(len(bounds) - 1, np.int64)
     kernels.count_buckets(keys, bounds, counts)

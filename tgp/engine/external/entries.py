@@ -190,7 +190,7 @@ def add_fingerprints(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def mirror_entries(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Write a chunk with the entries of a range in both directions, each with ``factor`` times its weight."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     def mirror(rows: MappedRows, first: int, low: int, high: int) -> tuple[WordArray, FloatArray]:
         keys, values = np.empty(2 * (high - low), np.uint64), np.empty(2 * (high - low))
@@ -203,7 +203,7 @@ def mirror_entries(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def add_missing_entries(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Write a chunk with the entries of a range, and the reverse of those that have none."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     def add(rows: MappedRows, first: int, low: int, high: int) -> tuple[WordArray, FloatArray]:
         keys, values = np.empty(2 * (high - low), np.uint64), np.empty(2 * (high - low))

@@ -128,7 +128,7 @@ def _sort_by_rank(work: LevelWork, rows: MappedRows, order: IndexArray) -> Bucke
 
 def _cover(work: LevelWork, order: IndexArray, buckets: Buckets) -> IndexArray:
     """Return the selected node that covers each node."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     owner = np.full(len(order), -1, np.int32)
     ends = np.cumsum(buckets.count_entries()).tolist()
@@ -166,7 +166,7 @@ def sum_neighbours(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def orient_entries(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Write a chunk with the entries of a range that lead to a node of larger rank."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     rank = map_file(Path(job["rank"]), np.int32, job["rows"]["num_nodes"])
 

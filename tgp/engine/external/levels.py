@@ -151,7 +151,7 @@ def _remove_steps(work: LevelWork) -> None:
 
 def _cut_supernodes(work: LevelWork, cluster: IndexArray, num_supernodes: int) -> PtrArray:
     """Return the bounds of the buckets of a contraction. A supernode with more entries than a bucket is divided by its columns."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     sizes, parts = np.zeros(num_supernodes, np.int64), dict[int, list[int]]()
     with work.rows.open() as rows:
@@ -227,7 +227,7 @@ def _refuse_weight(method: str, weight: float, dtype: str) -> GraphError:
 
 def contract_entries(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Write a chunk with the entries of a range whose ends are replaced by supernodes."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     cluster = map_file(Path(job["cluster"]), np.int32, job["rows"]["num_nodes"])
 

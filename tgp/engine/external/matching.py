@@ -17,18 +17,7 @@ from tgp.kernels.array_types import Array, WordArray
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.fields import take_ragged
 
-__all__ = [
-    "BYTES_PER_NODE",
-    "RANGE_FUNCTIONS",
-    "match_rows",
-]
-
-BYTES_PER_NODE = 24
-"""Memory of a matching: code (8), degree (8), partner (4) and position of the choices (4). Nodes that are merged through a common
-neighbour need :data:`BYTES_PER_LONE_NODE` more."""
-
-BYTES_PER_LONE_NODE = 40
-"""Memory of a node that is merged through a common neighbour: its index, that of the neighbour, a hash, and their order."""
+__all__ = ["RANGE_FUNCTIONS", "match_rows"]
 
 NUM_CHOICES = 8
 """Number of best free neighbours that are kept for a node whose row was read again."""

@@ -75,7 +75,7 @@ def merge_buckets(
 
 def merge_bucket(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Return the rows of a bucket, and a weight that cannot be rounded as ``infinite``, or ``None``."""
-    from tgp.kernels import external as kernels
+    from tgp.kernels import external_rows as kernels
 
     buckets = Buckets.from_plain(job)
     first, last, _ = buckets.row_range(job["bucket"])

@@ -21,9 +21,9 @@ from tgp.inspect.figures import figure_of, level_value
 from tgp.inspect.numbers import bytes_text, count_text, counted
 from tgp.inspect.output_file import write_file
 from tgp.inspect.report.charts import coordinate, level_name
-from tgp.inspect.report.contents import ReportContents, collect_contents
 from tgp.inspect.report.drawings import GraphDrawing
 from tgp.inspect.report.figure_rows import FigureRow, kept_shares, legend
+from tgp.inspect.report.page_contents import ReportContents, collect_contents
 from tgp.inspect.report.palette import colour_rules
 from tgp.store.locations import Location, result_path
 from tgp.text import inert_text

@@ -13,9 +13,9 @@ from typing import Any
 
 from tgp._version import __version__
 from tgp.errors import InputError, StoreError, TgpError, UnknownNameError
-from tgp.inspect.report.contents import ReportContents, collect_contents
 from tgp.inspect.report.drawings import GraphDrawing, draw_graph
 from tgp.inspect.report.page import MARK, page_values, render_page, static_text, template_environment
+from tgp.inspect.report.page_contents import ReportContents, collect_contents
 from tgp.inspect.view.listing import address, graph_figures, list_graphs, problem_searches
 from tgp.inspect.view.search import GraphIndex, Query
 from tgp.store.locations import Location, open_store, result_path, shown_location

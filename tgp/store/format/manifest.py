@@ -11,8 +11,8 @@ from typing import Any
 
 from tgp.errors import StoreDamagedError, StoreMissingError, StoreVersionError
 from tgp.store.format import constants as fmt
-from tgp.store.format.entries import parse_fields, parse_levels, parse_metrics, parse_shards
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
+from tgp.store.format.manifest_entries import parse_fields, parse_levels, parse_metrics, parse_shards
 from tgp.store.format.pieces import FileRecord
 from tgp.store.format.schema import FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
 from tgp.store.format.strict_json import Document, canonical, parse

@@ -1,6 +1,6 @@
 """Gather batches of graphs with compiled kernels over raw buffer addresses.
 
-All batches of a dataset consist of the same arrays. A :class:`~tgp.store.read.layout.Layout` lists these arrays once,
+All batches of a dataset consist of the same arrays. A :class:`~tgp.store.read.batch_layout.Layout` lists these arrays once,
 with the offsets that delimit the rows of each graph. A :class:`BatchPlan` records the address of every array when a shard is first needed. A
 batch then takes two kernel calls (find the rows, copy the rows), one allocation, and one view per array.
 """
@@ -18,7 +18,7 @@ from tgp.errors import InputError, StoreDamagedError
 from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import Assignment, EdgeList, Field, Level
 from tgp.store.io.portable import RANDOM, SOON, advise
-from tgp.store.read.layout import IDS, FieldColumn, Layout, Source, UnitParts
+from tgp.store.read.batch_layout import IDS, FieldColumn, Layout, Source, UnitParts
 
 __all__ = ["BatchArrays", "BatchPlan", "as_ids", "load_kernels"]
 

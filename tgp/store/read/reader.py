@@ -16,9 +16,9 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.manifest import Manifest, read_manifest
 from tgp.store.format.schema import FailureRecord, FieldInfo, HierarchyInfo, LevelInfo
 from tgp.store.io.files import LocalFiles, StoreFiles
+from tgp.store.read.batch_layout import Layout, UnitParts
 from tgp.store.read.batch_plan import BatchPlan, as_ids
 from tgp.store.read.contents import GraphsPart, HierarchyPart, level_field_path
-from tgp.store.read.layout import Layout, UnitParts
 from tgp.store.read.parts import DecodedCache, ManifestWatch, check_size, manifest_version
 from tgp.store.read.piece_array import StoredArray
 from tgp.store.read.single import count_members, read_failures, read_metric, slice_graph, slice_level

@@ -20,7 +20,7 @@ from tgp.ragged.types import (
     check_typed_rows,
     first_merged_types,
 )
-from tgp.store.contraction import first_wrong_contraction, is_plain_sum, unit_edges, unit_ids
+from tgp.store.contraction_check import first_wrong_contraction, is_plain_sum, unit_edges, unit_ids
 from tgp.store.format.codec import restore
 from tgp.store.format.manifest import Manifest
 from tgp.store.format.schema import FieldInfo, LevelInfo
