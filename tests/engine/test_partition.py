@@ -216,7 +216,7 @@ def test_coarsening_is_used(monkeypatch):
 def test_moves_of_single_nodes_lower_the_cut(monkeypatch):
     block = FAMILIES["kNN"](1500)
     cuts = [cut_of(block, assign(block, seed, k=8).cluster) for seed in range(3)]
-    monkeypatch.setattr(method, "refine_clusters", lambda graphs, found, limits: found)
+    monkeypatch.setattr(method, "_refine_clusters", lambda graphs, found, limits: found)
     without = [cut_of(block, assign(block, seed, k=8).cluster) for seed in range(3)]
     assert all(a <= b for a, b in zip(cuts, without, strict=True)) and sum(cuts) < sum(without)
 

@@ -22,6 +22,7 @@ from tgp.engine.schedule import Schedule
 from tgp.engine.unit_plan import COST_PER_SECOND, UnitPlan, bound_work
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import GraphTable
+from tgp.ragged.offsets import run_maxima
 from tgp.store import Task
 from tgp.store.format import constants as store_format
 
@@ -195,11 +196,7 @@ def _measure_graphs(table: GraphTable) -> GraphSizes:
     weights = table.fields.get("edge_weight")
     counts = np.diff(edges.ptr)
     source = edges.values[0] + np.repeat(table.node_ptr[:-1], counts)
-    degree = np.zeros(table.num_graphs, np.int64)
-    filled = np.flatnonzero(np.diff(table.node_ptr))
-    if len(filled):
-        of_node = np.bincount(source, minlength=table.num_nodes)
-        degree[filled] = np.maximum.reduceat(of_node, table.node_ptr[filled])
+    degree = run_maxima(np.bincount(source, minlength=table.num_nodes), table.node_ptr)
     signed = weights is not None and weights.values.dtype.kind in "if" and bool((weights.values < 0).any())
     return GraphSizes(np.diff(table.node_ptr), counts, degree, signed)
 

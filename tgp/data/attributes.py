@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -20,7 +21,15 @@ from tgp.ragged.block import PtrArray
 from tgp.select.base_select import SelectOutput
 from tgp.select.level_select import to_select_output
 
-__all__ = ["as_tensor", "graph_ids", "levels_to_data", "select_output", "shift_values", "special_value"]
+__all__ = [
+    "as_tensor",
+    "graph_ids",
+    "levels_to_data",
+    "select_output",
+    "shift_values",
+    "special_value",
+    "type_select_output",
+]
 
 
 def as_tensor(array: Array) -> Tensor:
@@ -128,6 +137,22 @@ def select_output(
     extra = None if given.representative is None else representative_name(method)
     return to_select_output(
         given, batch=node_batch, batch_size=graphs, representative=extra, node_ptr=node_ptr
+    )
+
+
+def type_select_output(cluster: npt.NDArray[np.integer], num_supernodes: int) -> SelectOutput:
+    """Return the assignment of the nodes of one type.
+
+    Args:
+        cluster: ``[N]`` supernode of each node of the type, or -1.
+        num_supernodes: Number of supernodes of the type.
+    """
+    kept = np.flatnonzero(cluster >= 0)
+    return SelectOutput.hard(
+        torch.from_numpy(cluster[kept].astype(np.int64, copy=False)),
+        num_supernodes,
+        node_index=None if len(kept) == len(cluster) else torch.from_numpy(kept),
+        num_nodes=len(cluster),
     )
 
 

@@ -31,7 +31,7 @@ from tgp.data.hetero_table import hetero_to_table
 from tgp.errors import DatasetError
 from tgp.ragged import BlockCSR, Field, GraphTable
 from tgp.ragged.block import PtrArray
-from tgp.ragged.offsets import find_run, offsets
+from tgp.ragged.offsets import find_run, offsets, run_maxima
 
 __all__ = ["check_data", "graphs_to_arrays", "graphs_to_table", "table_to_data"]
 
@@ -219,12 +219,8 @@ def _node_counts(fields: Mapping[str, Field]) -> npt.NDArray[Any]:
 
 def _largest_id(field: Field) -> npt.NDArray[np.int64]:
     """Return ``[B]`` largest id of each graph, or -1 if it has no ids."""
-    largest = np.full(field.num_graphs, -1, np.int64)
-    some = np.flatnonzero(np.diff(field.ptr))
-    if some.size:
-        flat = field.values.max(axis=0) if field.values.ndim > 1 else field.values
-        largest[some] = np.maximum.reduceat(flat, field.ptr[some])
-    return largest
+    flat = field.values.max(axis=0) if field.values.ndim > 1 else field.values
+    return run_maxima(flat.astype(np.int64, copy=False), field.ptr, empty=-1)
 
 
 def _check_ids(field: Field, node_ptr: PtrArray) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, HeteroData
 
-from tgp.data.attributes import as_tensor
+from tgp.data.attributes import as_tensor, type_select_output
 from tgp.data.collate import LevelCountError
 from tgp.data.hetero_table import UnionGraph
 from tgp.engine.carry import CarryRules, resolve
@@ -21,7 +21,7 @@ from tgp.engine.type_graph import TypeGraph
 from tgp.engine.typed_levels import TypedStep, check_methods, relation_hierarchy, restrict_type, run_types
 from tgp.engine.typed_table import join_values
 from tgp.errors import InputError, UnknownNameError
-from tgp.ragged import Assignment, Field, GraphTable, Hierarchy, Level
+from tgp.ragged import Field, GraphTable, Hierarchy, Level
 from tgp.ragged.node_attributes import NodeAttributes
 from tgp.ragged.types import Relation, parse_relations
 from tgp.select.base_select import SelectOutput
@@ -85,7 +85,8 @@ def coarsen_hetero(
         for level, found in zip(levels, _carry(table, own, carry).levels, strict=True):
             _set_fields(level[name], found)
             level[name].num_nodes = found.assignment.num_supernodes
-            level[name].so = _select_output(found.assignment)
+            assert found.assignment.cluster is not None
+            level[name].so = type_select_output(found.assignment.cluster, found.assignment.num_supernodes)
     local = [{name: np.cumsum(t == i) - 1 for i, name in enumerate(union.types)} for t in types[1:]]
     for relation in union.relations:
         source, _, target = relation
@@ -202,17 +203,3 @@ def _fields(store: Mapping[str, Any], rows: int, skip: Sequence[str]) -> dict[st
         for name, value in store.items()
         if isinstance(value, Tensor) and value.dim() and value.size(0) == rows and name not in skip
     }
-
-
-def _select_output(assignment: Assignment) -> SelectOutput:
-    """Return the assignment of one type."""
-    cluster = assignment.cluster
-    assert cluster is not None
-    kept = np.flatnonzero(cluster >= 0)
-    everywhere = len(kept) == len(cluster)
-    return SelectOutput.hard(
-        torch.from_numpy(cluster[kept].astype(np.int64)),
-        assignment.num_supernodes,
-        node_index=None if everywhere else torch.from_numpy(kept),
-        num_nodes=len(cluster),
-    )

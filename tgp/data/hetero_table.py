@@ -14,7 +14,7 @@ from tgp.data.columns import AttributeProblems, check_presence, field_of_values
 from tgp.errors import DatasetError, InputError
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import BlockCSR, Field, GraphTable
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_ids
 from tgp.ragged.types import (
     EDGE_TYPE,
     NODE_TYPE,
@@ -245,7 +245,7 @@ class UnionGraph(NamedTuple):
     @property
     def node_type(self) -> LongArray:
         """``[N]`` type of each node."""
-        return np.repeat(np.arange(len(self.types)), np.diff(self.first))
+        return run_ids(self.first)
 
     def blocks(self) -> dict[Relation, BlockCSR]:
         """Return the edges of each relation as rows over all nodes."""

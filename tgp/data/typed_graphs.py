@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, HeteroData
 
-from tgp.data.attributes import as_tensor, graph_ids, special_value
+from tgp.data.attributes import as_tensor, graph_ids, special_value, type_select_output
 from tgp.data.choices import stored_level_fields
 from tgp.data.columns import values_by_graph
 from tgp.data.convert import NODE_KEYS
@@ -28,7 +28,6 @@ from tgp.ragged.types import (
     check_typed_rows,
     first_merged_types,
 )
-from tgp.select.base_select import SelectOutput
 from tgp.store.read.batch_plan import BatchArrays
 from tgp.store.read.reader import StoreReader
 
@@ -238,7 +237,7 @@ class TypedGraphs(Sequence[HeteroData]):
             for i, graph in enumerate(graphs):
                 own = after.clusters[number][nodes[i] : nodes[i + 1]]
                 local = np.where(own < 0, -1, own - supers[i])
-                graph[name].so = _select_output(local, int(supers[i + 1] - supers[i]))
+                graph[name].so = type_select_output(local, int(supers[i + 1] - supers[i]))
         return graphs
 
     def to_batch(self) -> Batch:
@@ -249,7 +248,7 @@ class TypedGraphs(Sequence[HeteroData]):
             level = self._make_batch(after, is_level=True)
             for number, name in enumerate(self.types.nodes):
                 supers = int(after.nodes.ptrs[number][-1])
-                level[name].so = _select_output(after.clusters[number], supers)
+                level[name].so = type_select_output(after.clusters[number], supers)
             levels.append(level)
         if levels:
             batch["pooled_data"] = levels
@@ -310,14 +309,3 @@ def _slices(field: Field) -> Tensor:
     if field.form == "rows":
         return torch.from_numpy(np.array(field.ptr, np.int64))
     return torch.arange(field.num_graphs + 1)
-
-
-def _select_output(cluster: LongArray, num_supernodes: int) -> SelectOutput:
-    """Return the assignment of one type."""
-    kept = np.flatnonzero(cluster >= 0)
-    return SelectOutput.hard(
-        torch.from_numpy(cluster[kept]),
-        num_supernodes,
-        node_index=None if len(kept) == len(cluster) else torch.from_numpy(kept),
-        num_nodes=len(cluster),
-    )

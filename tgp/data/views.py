@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.utils import cumsum
 
 from tgp.data.level_links import LevelLinks, compose_links, num_nodes_of
 from tgp.errors import InputError
@@ -210,7 +211,7 @@ class LevelViews:
         node = (cluster >= 0).nonzero().flatten()
         source, target = base.edge_index
         rows = torch.argsort(source, stable=True)
-        row_ptr = _offsets(torch.bincount(source, minlength=number))
+        row_ptr = cumsum(torch.bincount(source, minlength=number))
         core = (patch * number + node).sort().values
         keys = front = core
         for _ in range(overlap):
@@ -275,7 +276,7 @@ def _sort_by_graph(view: Data, batch: Tensor, count: int) -> None:
             view[key] = value[order]
     view.edge_index = place[view.edge_index]
     view.batch = batch[order]
-    view.ptr = _offsets(torch.bincount(batch, minlength=count))
+    view.ptr = cumsum(torch.bincount(batch, minlength=count))
 
 
 def _distance_table(
@@ -319,10 +320,6 @@ def _edge_weight(graph: Data) -> Tensor:
     return torch.ones(edges.size(1), device=edges.device) if weight is None else weight.flatten()
 
 
-def _offsets(counts: Tensor) -> Tensor:
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-
-
 def _num_graphs(graph: Data) -> int:
     """Return the number of graphs of a batch."""
     count = getattr(graph, "num_graphs", None)
@@ -334,7 +331,7 @@ def _node_ptr(graph: Data, is_batch: bool, count: int | None = None) -> npt.NDAr
     if not is_batch:
         return np.array([0, num_nodes_of(graph)])
     counts = torch.bincount(graph.batch, minlength=_num_graphs(graph) if count is None else count)
-    return _offsets(counts).cpu().numpy()
+    return offsets(counts.cpu().numpy())
 
 
 def _check_level(level: int, low: int, high: int) -> None:

@@ -20,7 +20,7 @@ from tgp.engine.undirected import make_undirected
 from tgp.kernels.array_types import Array, BoolArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_maxima
 
 __all__ = ["SizeLimits", "prepare_graphs", "split_recursively"]
 
@@ -76,9 +76,7 @@ def prepare_graphs(block: BlockCSR) -> BlockCSR:
     if graphs.weight is None or not graphs.num_edges:
         return BlockCSR(graphs.indptr, graphs.indices, np.ones(graphs.num_edges), graphs.node_ptr)
     ptr = graphs.edge_ptr
-    filled = np.flatnonzero(np.diff(ptr))
-    largest = np.zeros(graphs.num_graphs)
-    largest[filled] = np.maximum.reduceat(graphs.weight, ptr[:-1][filled])
+    largest = run_maxima(graphs.weight, ptr)
     # The number of entries times the largest weight bounds the sum. frexp is exact.
     bits = np.frexp(largest)[1] + np.frexp(np.diff(ptr).astype(np.float64))[1]
     shift = np.repeat(_EXACT_BITS - bits, np.diff(ptr))

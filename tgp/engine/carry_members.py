@@ -13,6 +13,7 @@ import numpy as np
 from tgp.kernels.array_types import Array
 from tgp.ragged import BlockCSR, EdgeList, GraphTable, Level
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
+from tgp.ragged.offsets import run_ids
 
 __all__ = ["Groups", "InputEdges", "SoftColumns", "compose_members"]
 
@@ -122,7 +123,7 @@ def _compose_soft(before: Groups | None, level: Level) -> Groups:
         graph = before.soft.graph
         entries = _multiply(before.soft, level)
     else:
-        graph = np.repeat(np.arange(level.num_graphs), np.diff(level.node_ptr))
+        graph = run_ids(level.node_ptr)
         entries = np.asarray(given.soft, np.float64)
         if before is not None:
             graph = _take(graph, before.segment, 0)

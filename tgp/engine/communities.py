@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.balanced_clusters import number_clusters
 from tgp.engine.contraction import ConnectParams
+from tgp.engine.large_ranking import first_members, number_clusters
 from tgp.engine.level_method import GraphSizes, LevelBound, RandomKey, linear_bound
 from tgp.engine.parameter_checks import check_positive, check_whole
 from tgp.engine.range_contraction import contract_rows
@@ -117,10 +117,10 @@ def find_levels(
     label = np.arange(block.num_nodes, dtype=np.int32)
     if refine:
         (first,) = _run_passes(graph, label, factor, params, key, 1, False, _START_EFFORT)
-        label = _first_members(first)
+        label = _labels_of(first)
     for _ in range(params.num_runs - 1):
         (found,) = _run_passes(graph, label, factor, params, key, 1, refine)
-        label = _first_members(found)
+        label = _labels_of(found)
     return _run_passes(graph, label, factor, params, key, num_levels, refine)
 
 
@@ -269,12 +269,10 @@ def _compose(first: Assignment, second: Assignment) -> Assignment:
     return Assignment("hard", second.super_ptr, second.cluster[first.cluster])
 
 
-def _first_members(found: Assignment) -> IndexArray:
+def _labels_of(found: Assignment) -> IndexArray:
     """Return the first node of the cluster of each node."""
     assert found.cluster is not None
-    first = np.empty(found.num_supernodes, np.int32)
-    first[found.cluster[::-1]] = np.arange(len(found.cluster), dtype=np.int32)[::-1]
-    return first[found.cluster]
+    return first_members(found.cluster, found.num_supernodes)[found.cluster]
 
 
 def _aggregate(graph: _Graph, found: Assignment, label: IndexArray) -> tuple[_Graph, IndexArray]:
@@ -290,8 +288,7 @@ def _aggregate(graph: _Graph, found: Assignment, label: IndexArray) -> tuple[_Gr
     size = np.bincount(cluster, graph.size, parts).astype(np.int64)
     community = np.empty(parts, np.int32)
     community[cluster] = label
-    first = np.empty(len(label), np.int32)
-    first[community[::-1]] = np.arange(parts, dtype=np.int32)[::-1]
+    first = first_members(community, len(label))
     coarse = _Graph(indptr, indices, weight, True, found.super_ptr, degree, size)
     return coarse, first[community]
 

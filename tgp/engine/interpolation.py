@@ -14,7 +14,7 @@ from tgp.kernels.array_types import Array, BoolArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray
 from tgp.ragged.node_attributes import unit_scales
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_ids, run_maxima
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -100,22 +100,13 @@ def find_strong_edges(block: BlockCSR, strength: float) -> StrongGraph:
     rows, weight = both.rows(), both.weights_or_ones()
     keep = (rows != both.indices) & (weight > 0.0)
     weight = np.where(keep, weight, 0.0)
-    unit = unit_scales(_largest_of_rows(both, weight)[:, None], both.node_ptr)
+    unit = unit_scales(run_maxima(weight, both.indptr)[:, None], both.node_ptr)
     weight = weight * unit[rows]
     keep &= weight > 0.0
     rows, weight = rows[keep], weight[keep]
     graphs = BlockCSR(offsets(keep)[both.indptr], both.indices[keep], weight, both.node_ptr)
-    is_strong = weight >= strength * _largest_of_rows(graphs, weight)[rows]
+    is_strong = weight >= strength * run_maxima(weight, graphs.indptr)[rows]
     return StrongGraph(graphs, rows, weight, is_strong, unit)
-
-
-def _largest_of_rows(graphs: BlockCSR, weight: FloatArray) -> FloatArray:
-    """Return the largest weight of each node, 0 for a node without edges."""
-    found = np.zeros(graphs.num_nodes)
-    filled = np.diff(graphs.indptr) > 0
-    if filled.any():
-        found[filled] = np.maximum.reduceat(weight, graphs.indptr[:-1][filled])
-    return found
 
 
 def spread_centers(strong: StrongGraph, is_center: BoolArray) -> BoolArray:
@@ -209,7 +200,7 @@ def limit_entries(
         row, col, value = row[order], col[order], value[order]
     found = csr_array((value, (row, col)), shape=shape)
     found.sort_indices()
-    sums = np.bincount(np.repeat(np.arange(shape[0]), np.diff(found.indptr)), found.data, shape[0])
+    sums = np.bincount(run_ids(found.indptr), found.data, shape[0])
     found.data /= np.repeat(sums, np.diff(found.indptr))
     return found
 

@@ -17,6 +17,7 @@ from tgp.engine.block_algebra import Rows, row_sums
 from tgp.engine.range_contraction import contract_rows
 from tgp.kernels.array_types import Array, BoolArray
 from tgp.ragged.block import FloatArray, IndexArray
+from tgp.ragged.offsets import run_ids
 
 __all__ = [
     "CLUSTERING",
@@ -156,7 +157,7 @@ def _dense_modes(rows: Rows, degree: FloatArray, mass: FloatArray) -> tuple[Floa
     n = len(degree)
     root = 1.0 / np.sqrt(mass)
     matrix = np.zeros((n, n))
-    matrix[np.repeat(np.arange(n), np.diff(indptr)), indices] = -weight
+    matrix[run_ids(indptr), indices] = -weight
     matrix[np.arange(n), np.arange(n)] = degree
     values, vectors = spectral_basis.eigh_rows(matrix * (root[:, None] * root))
     return values, (vectors * root).T

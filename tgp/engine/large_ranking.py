@@ -1,4 +1,4 @@
-"""Steps on one large graph, on several threads: symmetry, ranks of nodes, and numbers of clusters and pairs.
+"""Steps on one large graph, on several threads: symmetry and ranks of nodes; and assignments of clusters and pairs.
 
 The results are those of the kernels for blocks of graphs (:mod:`tgp.kernels.mis`, :mod:`tgp.kernels.matching`).
 """
@@ -15,7 +15,16 @@ from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
-__all__ = ["find_symmetry", "is_large", "number_members", "number_pairs", "rank_nodes"]
+__all__ = [
+    "find_symmetry",
+    "first_members",
+    "is_large",
+    "number_clusters",
+    "number_members",
+    "number_pairs",
+    "rank_by_first",
+    "rank_nodes",
+]
 
 _MIN_NODES = 1 << 17
 """Number of nodes from which the nodes of one graph are ranked on several threads."""
@@ -163,3 +172,51 @@ def number_pairs(mate: IndexArray, graphs: BlockCSR) -> Assignment:
 
     run_over_items(write, size)
     return Assignment("hard", *reversed(number_members(owner)[:2]))
+
+
+def number_clusters(label: IndexArray, node_ptr: PtrArray) -> Assignment:
+    """Return an assignment whose supernodes are numbered by their first node.
+
+    Args:
+        label: ``[N]`` label of each node, in ``[0, N)``. Graphs have no label in common.
+        node_ptr: ``[B + 1]`` offsets of the graphs.
+    """
+    from tgp.kernels import communities as kernels
+
+    cluster, super_ptr = np.empty(len(label), np.int32), np.empty(len(node_ptr), np.int64)
+    kernels.number_labels(label, node_ptr, np.full(len(label), -1, np.int32), cluster, super_ptr)
+    return Assignment("hard", super_ptr, cluster)
+
+
+def first_members(cluster: npt.NDArray[np.integer], num_clusters: int) -> IndexArray:
+    """Return the first node of each cluster, and ``N`` for a cluster without nodes.
+
+    Args:
+        cluster: ``[N]`` cluster of each node.
+        num_clusters: number of clusters.
+
+    Examples:
+        >>> first_members(np.array([1, 0, 1, 0]), 2).tolist()
+        [1, 0]
+    """
+    first = np.full(num_clusters, len(cluster), np.int32)
+    first[cluster[::-1]] = np.arange(len(cluster), dtype=np.int32)[::-1]
+    return first
+
+
+def rank_by_first(cluster: npt.NDArray[np.integer], num_clusters: int) -> IndexArray:
+    """Return the rank of each cluster in the order of the first nodes.
+
+    Args:
+        cluster: ``[N]`` cluster of each node.
+        num_clusters: number of clusters.
+
+    Examples:
+        >>> rank_by_first(np.array([2, 0, 1, 0]), 3).tolist()
+        [1, 2, 0]
+    """
+    rank = np.empty(num_clusters, np.int32)
+    rank[np.argsort(first_members(cluster, num_clusters), kind="stable")] = np.arange(
+        num_clusters, dtype=np.int32
+    )
+    return rank

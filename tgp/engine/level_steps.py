@@ -12,7 +12,7 @@ from tgp.kernels.array_types import BoolArray, IndexArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, PtrArray
 from tgp.ragged.node_attributes import NodeAttributes
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_ids
 
 __all__ = [
     "Step",
@@ -222,7 +222,7 @@ def _columns(node_ptr: PtrArray, assignment: Assignment) -> Iterator[tuple[PtrAr
         assert assignment.cluster is not None, "an assignment without 'soft' has clusters"
         yield assignment.cluster.astype(np.int64), None
         return
-    graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
+    graph = run_ids(node_ptr)
     first, width = assignment.super_ptr[graph], np.diff(assignment.super_ptr)[graph]
     for column in range(soft.shape[1]):
         inside = (column < width) & (soft[:, column] != 0.0)

@@ -18,6 +18,7 @@ from tgp.engine.laplacian_eigs import sum_by_index
 from tgp.engine.spectrum import Components, Spectrum, dense_laplacians
 from tgp.kernels.array_types import Array, BoolArray, LongArray
 from tgp.ragged.block import FloatArray, PtrArray
+from tgp.ragged.offsets import run_ids
 
 __all__ = ["Clusters", "hyperbolic_errors", "reconstruction_errors", "restricted_approximations"]
 
@@ -65,7 +66,7 @@ class Clusters:
 
     def undefined(self, node_ptr: PtrArray) -> BoolArray:
         """Return ``[B]`` True for graphs with dropped nodes."""
-        owner = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
+        owner = run_ids(node_ptr)
         dropped: BoolArray = np.bincount(owner[self.cluster < 0], minlength=len(node_ptr) - 1) > 0
         return dropped
 
@@ -142,7 +143,7 @@ def hyperbolic_errors(
         signals: ``[N, F]`` features.
     """
     graphs = len(node_ptr) - 1
-    owner = np.repeat(np.arange(graphs), np.diff(node_ptr))
+    owner = run_ids(node_ptr)
     degree = _row_sums(adjacency)[:, None]
 
     def apply(values: FloatArray) -> FloatArray:

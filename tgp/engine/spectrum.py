@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tgp.errors import InputError
 from tgp.kernels.array_types import Array, BoolArray, LongArray
 from tgp.ragged.block import FloatArray, PtrArray
+from tgp.ragged.offsets import run_ids
 
 __all__ = [
     "MAX_DENSE_SIZE",
@@ -95,7 +96,7 @@ class Components:
 
         count, self.of_node = connected_components(adjacency, directed=False)
         self.graph = np.zeros(count, np.int64)
-        self.graph[self.of_node] = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
+        self.graph[self.of_node] = run_ids(node_ptr)
         self.size = np.bincount(self.of_node, minlength=count)
         self._order = np.argsort(self.of_node, kind="stable")
         self._start = np.cumsum(self.size) - self.size

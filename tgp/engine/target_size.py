@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.engine.contraction import ConnectParams
-from tgp.engine.parameter_checks import check_whole
+from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.errors import ParameterError
 from tgp.kernels.array_types import LongArray
 from tgp.ragged.block import PtrArray
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_ids
 
 __all__ = ["SizeParams", "component_targets", "count_kept", "has_ratios"]
 
@@ -52,10 +52,8 @@ class SizeParams(ConnectParams):
             )
         for name, values in (("ratio", (self.ratio,)), ("ratios", self.ratios)):
             for value in values:
-                if value is not None and not 0.0 < value <= 1.0:
-                    raise ParameterError(
-                        f"{name} is out of range: expected numbers in (0, 1], got {value}", field=name
-                    )
+                if value is not None:
+                    check_share(name, value)
         if any(second >= first for first, second in pairwise(self.ratios)):
             raise ParameterError(
                 f"ratios are not descending: expected numbers such as 0.5/0.3/0.1, got {'/'.join(map(str, self.ratios))}",
@@ -126,7 +124,7 @@ def component_targets(
 
 def _divide_nodes(sizes: LongArray, component_ptr: PtrArray, nodes: int, reserved: LongArray) -> LongArray:
     """Divide ``nodes`` minus the ``reserved`` ones over the components of each graph, by largest remainder."""
-    graph = np.repeat(np.arange(len(component_ptr) - 1), np.diff(component_ptr))
+    graph = run_ids(component_ptr)
     extra = sizes - 1  # every component gets one supernode
 
     def sum_by_graph(values: LongArray) -> LongArray:

@@ -59,7 +59,7 @@ def connect_types(block: BlockCSR, node_type: LongArray, mode: TypeGraph = "auto
         )
     chosen = np.ones(block.num_nodes, bool)
     if mode == "auto":
-        graph = np.repeat(np.arange(block.num_graphs), np.diff(block.node_ptr))
+        graph = block.graph_of_node()
         group = graph * (int(node_type.max(initial=0)) + 1) + node_type
         chosen = ~np.isin(group, group[same_rows])
     first, second, weight = _common_neighbours(rows[~inside], cols[~inside], node_type, chosen)

@@ -15,6 +15,8 @@ from tgp.inspect.export import level_ptr, local_arrays
 from tgp.inspect.partition_similarity import ComposedClusters, partition_similarity
 from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Level
+from tgp.ragged.fields import take_ragged
+from tgp.ragged.offsets import run_ids
 from tgp.store import StoreReader
 from tgp.store.locations import Location, open_store, parse_location, shown_location
 
@@ -277,10 +279,8 @@ def _rows_differ(
     if x.shape[1:] != y.shape[1:]:
         return np.ones_like(wrong)
     same = np.flatnonzero(~wrong)
-    counts = np.diff(x_ptr)[same]
-    owner = np.repeat(same, counts)
-    inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    x, y = x[x_ptr[owner] + inner], y[y_ptr[owner] + inner]
+    owner = np.repeat(same, np.diff(x_ptr)[same])
+    x, y = x[take_ragged(x_ptr, same)[1]], y[take_ragged(y_ptr, same)[1]]
     unequal = (x != y) & ((x == x) | (y == y))
     wrong[owner[unequal.reshape(len(owner), int(np.prod(x.shape[1:]))).any(axis=1)]] = True
     return wrong
@@ -319,7 +319,7 @@ def _edge_keys(level: Level, use: npt.NDArray[np.bool_]) -> tuple[LongArray, Flo
     counts = np.diff(level.super_ptr)
     squares = np.where(use, counts, 0) ** 2
     start = np.cumsum(squares) - squares
-    graph = np.repeat(np.arange(len(counts)), np.diff(level.edge_ptr))
+    graph = run_ids(level.edge_ptr)
     inside = use[graph]
     graph = graph[inside]
     row, column = level.edge_index[:, inside] - level.super_ptr[graph]

@@ -19,6 +19,7 @@ from tgp.engine.typed_table import resolve_types
 from tgp.errors import InputError, StoreDamagedError, TgpError
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field, Level
+from tgp.ragged.offsets import run_ids
 from tgp.store import Finding, StoreReader
 from tgp.store.format import constants as store_format
 from tgp.store.locations import Location, open_store
@@ -211,5 +212,5 @@ def _rows_differ(
     unequal = old != new.astype(old.dtype)
     if unequal.ndim > 1:
         unequal = unequal.any(axis=1)
-    wrong[np.repeat(np.arange(graphs), np.diff(ptr))[unequal]] = True
+    wrong[run_ids(ptr)[unequal]] = True
     return wrong

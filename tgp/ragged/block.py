@@ -22,7 +22,7 @@ from tgp.ragged.block_checks import (
     make_writeable,
 )
 from tgp.ragged.node_attributes import NodeAttributes, RowArray, check_node_values
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_ids
 
 __all__ = ["BlockCSR", "FloatArray", "IndexArray", "PtrArray"]
 
@@ -234,7 +234,7 @@ class BlockCSR:
 
     def graph_of_node(self) -> PtrArray:
         """Return the graph of each node, ``[N]`` int64."""
-        return np.repeat(np.arange(self.num_graphs, dtype=np.int64), np.diff(self.node_ptr))
+        return run_ids(self.node_ptr)
 
     def take(self, graphs: Sequence[int] | npt.NDArray[np.integer[Any]]) -> BlockCSR:
         """Return the block of some graphs.

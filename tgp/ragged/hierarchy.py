@@ -15,7 +15,7 @@ from tgp.errors import InputError
 from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged.block import BlockCSR, PtrArray
 from tgp.ragged.fields import Field
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_ids
 
 __all__ = ["Assignment", "AssignmentKind", "EdgeList", "Hierarchy", "IdArray", "Level"]
 
@@ -172,7 +172,7 @@ class Assignment:
                 field="cluster",
             )
         if self.cluster is not None:
-            graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
+            graph = run_ids(node_ptr)
             low, high = self.super_ptr[graph], self.super_ptr[graph + 1]
             wrong = (self.cluster != -1) & ((self.cluster < low) | (self.cluster >= high))
             if wrong.any():

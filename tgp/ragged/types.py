@@ -17,7 +17,7 @@ import numpy as np
 
 from tgp.errors import InputError, UnknownNameError
 from tgp.kernels.array_types import Array, BoolArray, LongArray
-from tgp.ragged.offsets import find_run, offsets
+from tgp.ragged.offsets import find_run, offsets, run_ids
 
 __all__ = [
     "EDGE_TYPE",
@@ -305,7 +305,7 @@ def _check_numbers(numbers: LongArray, ptr: LongArray, count: int, name: str) ->
 
 def _type_offsets(numbers: LongArray, ptr: LongArray, count: int) -> list[LongArray]:
     graphs = len(ptr) - 1
-    graph = np.repeat(np.arange(graphs), np.diff(ptr))
+    graph = run_ids(ptr)
     table = np.bincount(graph * count + numbers, minlength=graphs * count).reshape(graphs, count)
     return [offsets(table[:, number]) for number in range(count)]
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from tgp.errors import ParameterError, UnknownNameError
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import Field, GraphTable
-from tgp.ragged.offsets import offsets
-from tgp.sources.hashed_draws import draw_below, draw_hashes, segment_positions
+from tgp.ragged.offsets import offsets, run_ids, run_positions
+from tgp.sources.hashed_draws import draw_below, draw_hashes
 from tgp.values import convert_value, parse_call
 
 __all__ = ["BUILTIN", "BuiltinSet", "DEFAULT_DATASET", "make_builtin"]
@@ -129,7 +129,7 @@ def molecules(num_graphs: int, seed: int, units: int) -> GraphTable:
     label = (draw_below(2, seed, 0, g // 2) + g) % 2  # each pair of graphs has both labels
     parts = units - 1 + draw_below(3, seed, 1, g)
     part_ptr = offsets(parts)
-    graph, position = np.repeat(g, parts), segment_positions(part_ptr)
+    graph, position = np.repeat(g, parts), run_positions(part_ptr)
     ring = 5 + draw_below(2, seed, 2, graph, position)
     atom_ptr = offsets(
         ring + draw_below(3, seed, 3, graph, position)
@@ -154,23 +154,23 @@ def molecules(num_graphs: int, seed: int, units: int) -> GraphTable:
 
 def _ring_bonds(ring: LongArray, atom_ptr: LongArray) -> LongArray:
     """Return the bonds along the atoms of each part, and the bond that closes its ring."""
-    inner = np.flatnonzero(segment_positions(atom_ptr) > 0)
+    inner = np.flatnonzero(run_positions(atom_ptr) > 0)
     closing = np.stack([atom_ptr[:-1], atom_ptr[:-1] + ring - 1])
     return np.concatenate([np.stack([inner - 1, inner]), closing], axis=1)
 
 
 def _shuffle_nodes(seed: int, node_ptr: LongArray) -> LongArray:
     """Return a new id for each node: a random order inside each graph, so that ids carry no information."""
-    graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-    order = np.lexsort((draw_hashes(seed, 5, graph, segment_positions(node_ptr)), graph))
+    graph = run_ids(node_ptr)
+    order = np.lexsort((draw_hashes(seed, 5, graph, run_positions(node_ptr)), graph))
     new = np.empty(len(order), np.int64)
     new[order] = np.arange(len(order))
     return new
 
 
 def _atom_features(seed: int, node_ptr: LongArray) -> npt.NDArray[np.float32]:
-    graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-    draw = draw_below(10_000, seed, 6, graph, segment_positions(node_ptr))
+    graph = run_ids(node_ptr)
+    draw = draw_below(10_000, seed, 6, graph, run_positions(node_ptr))
     kind = np.searchsorted(np.cumsum(_ATOM_SHARE[:-1]) * 10_000, draw, side="right")
     return np.eye(ATOMS, dtype=np.float32)[kind]
 
@@ -187,7 +187,7 @@ def grid(num_graphs: int, seed: int, num_nodes: int) -> GraphTable:
     height = np.maximum(3, num_nodes // width)
     node_ptr = offsets(width * height)
     graph = np.repeat(g, width * height)
-    position, base = segment_positions(node_ptr), node_ptr[graph]
+    position, base = run_positions(node_ptr), node_ptr[graph]
     w, h, wraps = width[graph], height[graph], label[graph] == 1
     row, col = position // w, position % w
     node = np.arange(node_ptr[-1])
@@ -292,7 +292,7 @@ def families(num_graphs: int, seed: int, num_nodes: int, noise: int) -> GraphTab
     sizes = num_nodes // 2 + draw_below(num_nodes + 1, seed, 1, g)
     per_node = 2 + draw_below(2, seed, 2, g)
     node_ptr, edge_ptr = offsets(sizes), offsets(sizes * per_node)
-    graph, draw = np.repeat(g, np.diff(edge_ptr)), segment_positions(edge_ptr)
+    graph, draw = np.repeat(g, np.diff(edge_ptr)), run_positions(edge_ptr)
     source, step = np.divmod(draw, per_node[graph])
     # Preferential attachment as in `barabasi_albert`.
     pick = np.where(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tgp.kernels.array_types import LongArray, WordArray
 
-__all__ = ["draw_below", "draw_hashes", "segment_positions"]
+__all__ = ["draw_below", "draw_hashes"]
 
 
 def _mix(z: WordArray) -> WordArray:
@@ -37,8 +37,3 @@ def draw_below(
     limit = np.asarray(bound, np.int64)
     drawn: LongArray = np.minimum((uniform * limit).astype(np.int64), limit - 1)
     return drawn
-
-
-def segment_positions(ptr: LongArray) -> LongArray:
-    """Return the position of each element inside its segment."""
-    return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))

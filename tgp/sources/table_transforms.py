@@ -9,7 +9,7 @@ import numpy as np
 from tgp.errors import DatasetError
 from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.ragged import Field, GraphTable
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_ids
 
 __all__ = ["add_degree", "exclude", "keep_largest_component", "make_undirected"]
 
@@ -75,7 +75,7 @@ def keep_largest_component(table: GraphTable) -> GraphTable:
     _, part = connected_components(matrix, directed=False)
     # Components are numbered in the order of their first node, so the first maximum of each graph is kept.
     size = np.bincount(part)
-    owner = np.repeat(np.arange(table.num_graphs), np.diff(table.node_ptr))
+    owner = run_ids(table.node_ptr)
     part_owner = np.zeros(len(size), np.int64)
     part_owner[part] = owner
     best = np.lexsort((np.arange(len(size)), -size, part_owner))
@@ -113,7 +113,7 @@ def _edges(table: GraphTable) -> tuple[LongArray, LongArray, LongArray]:
     field = table.fields.get("edge_index")
     if field is None:
         raise DatasetError(f"graphs need an 'edge_index', got {', '.join(table.fields) or 'nothing'}")
-    graph = np.repeat(np.arange(table.num_graphs), np.diff(field.ptr))
+    graph = run_ids(field.ptr)
     return field.values.astype(np.int64, copy=False), field.ptr, graph
 
 

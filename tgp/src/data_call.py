@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import cumsum
 
 from tgp.connect.edge_attributes import (
     DENSE_REDUCTIONS,
@@ -361,7 +362,7 @@ def _assemble(
     index, ptr = out.edge_index, None
     if batch is not None:
         graphs = data.num_graphs if is_batch else int(batch.max()) + 1 if batch.numel() else 0
-        ptr = _offsets(batch, graphs)
+        ptr = cumsum(torch.bincount(batch, minlength=graphs))
         if index is not None and is_batch:
             index, edges, edge_ptr = _sort_by_graph(index, edges, batch, graphs)
     for name, value in {**nodes, "edge_index": index, **edges, **rest}.items():
@@ -383,12 +384,6 @@ def _assemble(
     return pooled
 
 
-def _offsets(ids: Tensor, size: int) -> Tensor:
-    """Return ``[size + 1]`` offsets of sorted ids."""
-    counts = torch.bincount(ids, minlength=size)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-
-
 def _sort_by_graph(
     index: Tensor, edges: dict[str, Tensor], batch: Tensor, graphs: int
 ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
@@ -397,4 +392,4 @@ def _sort_by_graph(
     if bool((graph[1:] < graph[:-1]).any()):
         order = graph.argsort(stable=True)
         index, edges = index[:, order], {name: value[order] for name, value in edges.items()}
-    return index, edges, _offsets(graph, graphs)
+    return index, edges, cumsum(torch.bincount(graph, minlength=graphs))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tgp.errors import InputError
 from tgp.ragged import BlockCSR
+from tgp.ragged.offsets import run_positions
 
 __all__ = [
     "KARATE_EDGES",
@@ -76,7 +77,7 @@ def with_attributes(block: BlockCSR, salt: int = 0) -> BlockCSR:
         block: The graphs.
         salt: Number that changes the values. They depend on it and on the index of a node inside its graph.
     """
-    node = np.arange(block.num_nodes) - np.repeat(block.node_ptr[:-1], np.diff(block.node_ptr))
+    node = run_positions(block.node_ptr)
     words = (node[:, None] * 2654435761 + np.arange(6) * 40503 + salt * 977 + 12345) % 2**31
     values = (words * 48271 % 2147483647) / 2147483647
     return block.with_values(x=(values[:, :4] - 0.25).astype(np.float32), pos=values[:, 4:])

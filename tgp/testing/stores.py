@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_ids, run_positions
 from tgp.store import HierarchySpec, PartWriter, StoreSpec, StoreWriter, data_digest
 from tgp.store.format.manifest import seal
 
@@ -68,7 +68,7 @@ def random_table(
     counts = rng.integers(min_nodes, max_nodes + 1, num_graphs)
     node_ptr = offsets(counts)
     size = np.repeat(counts, counts)
-    node = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], counts)
+    node = run_positions(node_ptr)
     chord = rng.random(len(node)) < 0.2
     ends = np.stack(
         [
@@ -111,10 +111,10 @@ def halving(table: GraphTable, num_levels: int = 3) -> Hierarchy:
     for _ in range(num_levels):
         counts = np.diff(block.node_ptr)
         super_ptr = offsets((counts + 1) // 2)
-        local = np.arange(block.num_nodes) - np.repeat(block.node_ptr[:-1], counts)
+        local = run_positions(block.node_ptr)
         cluster = local // 2 + np.repeat(super_ptr[:-1], counts)
         first = np.repeat(block.node_ptr[:-1], np.diff(super_ptr))
-        inside = np.arange(super_ptr[-1]) - np.repeat(super_ptr[:-1], np.diff(super_ptr))
+        inside = run_positions(super_ptr)
         assignment = Assignment(
             "hard",
             super_ptr,
@@ -128,7 +128,7 @@ def halving(table: GraphTable, num_levels: int = 3) -> Hierarchy:
 
 
 def _contract(block: BlockCSR, cluster: npt.NDArray[np.int64], super_ptr: npt.NDArray[np.int64]) -> BlockCSR:
-    rows = np.repeat(np.arange(block.num_nodes), np.diff(block.indptr))
+    rows = run_ids(block.indptr)
     ends = np.stack([cluster[rows], cluster[block.indices]])
     kept = ends[0] != ends[1]
     width = max(int(super_ptr[-1]), 1)

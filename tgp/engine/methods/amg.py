@@ -48,7 +48,6 @@ from tgp.engine.amg_backend import (
     find_aggregates,
     split_graphs,
 )
-from tgp.engine.balanced_clusters import number_clusters
 from tgp.engine.interpolation import (
     StrongGraph,
     find_strong_edges,
@@ -57,6 +56,7 @@ from tgp.engine.interpolation import (
     smooth_clusters,
     spread_centers,
 )
+from tgp.engine.large_ranking import number_clusters
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import draw_codes
 from tgp.engine.parameter_checks import check_choice, check_share, check_whole

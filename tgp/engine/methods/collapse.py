@@ -32,9 +32,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tgp.engine.balanced_clusters import number_clusters
 from tgp.engine.block_algebra import row_sums
 from tgp.engine.contraction import contract
+from tgp.engine.large_ranking import first_members, number_clusters
 from tgp.engine.level_method import GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import draw_codes, match_free, match_to_sizes
 from tgp.engine.target_size import SizeParams, has_ratios
@@ -79,8 +79,7 @@ def assign(block: BlockCSR, params: CollapseParams, key: RandomKey) -> Assignmen
     free = np.bincount(merged, minlength=len(merged))[merged] == 1
     pairs = match_free(graphs, share, key, 0, free, two_hop=False)
     assert pairs.cluster is not None
-    smallest = np.empty(pairs.num_supernodes, np.int32)
-    smallest[pairs.cluster[::-1]] = nodes[::-1]
+    smallest = first_members(pairs.cluster, pairs.num_supernodes)
     return number_clusters(np.where(free, smallest[pairs.cluster], merged), graphs.node_ptr)
 
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.large_ranking import rank_by_first
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.target_size import count_kept
@@ -88,12 +89,10 @@ def assign(block: BlockCSR, params: FPSParams, key: RandomKey) -> Assignment:
     run_over_ranges(sample, 8 * block.node_ptr)
     chosen = owner + np.repeat(center_ptr[:-1], sizes)
     # Numbers by smallest member: centers in the order of the first node that belongs to each of them.
-    first_node = np.empty(len(center), np.int64)
-    first_node[chosen[::-1]] = np.arange(block.num_nodes)[::-1]
-    order = np.argsort(first_node, kind="stable")
-    rank = np.empty(len(center), np.int32)
-    rank[order] = np.arange(len(center), dtype=np.int32)
-    return Assignment("hard", center_ptr, rank[chosen], representative=center[order].astype(np.int32))
+    rank = rank_by_first(chosen, len(center))
+    representative = np.empty(len(center), np.int32)
+    representative[rank] = center
+    return Assignment("hard", center_ptr, rank[chosen], representative=representative)
 
 
 def _count_centers(nodes: LongArray, params: FPSParams) -> LongArray:

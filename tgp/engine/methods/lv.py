@@ -39,11 +39,11 @@ from typing import Literal
 
 import numpy as np
 
-from tgp.engine.balanced_clusters import number_clusters
 from tgp.engine.block_algebra import Rows, row_sums
 from tgp.engine.contraction import contract
 from tgp.engine.edge_scores import BalancedScore, Score
 from tgp.engine.laplacian_eigs import DENSE_SIZE, Effort
+from tgp.engine.large_ranking import number_clusters
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import draw_codes, match_once, match_to_sizes
 from tgp.engine.parameter_checks import check_choice, check_whole

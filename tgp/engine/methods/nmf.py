@@ -23,7 +23,7 @@ from tgp.engine.threads import run_over_ranges
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_positions
 
 __all__ = ["METHOD", "NMFParams"]
 
@@ -98,7 +98,7 @@ def assign(block: BlockCSR, params: NMFParams, key: RandomKey) -> Assignment:
     sizes = np.diff(block.node_ptr)
     k = int(params.k)
     soft = np.zeros((block.num_nodes, k), np.float32)
-    local = np.arange(block.num_nodes) - np.repeat(block.node_ptr[:-1], sizes)
+    local = run_positions(block.node_ptr)
     kept = np.flatnonzero(np.repeat(sizes <= k, sizes))
     soft[kept, local[kept]] = 1.0
     if k == 1:

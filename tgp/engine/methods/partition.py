@@ -33,9 +33,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tgp.engine.balanced_clusters import balance_clusters, number_clusters, refine_clusters
 from tgp.engine.bisection import SizeLimits, prepare_graphs, split_recursively
 from tgp.engine.contraction import ConnectParams, contract
+from tgp.engine.large_ranking import number_clusters
 from tgp.engine.level_method import (
     GraphSizes,
     LevelBound,
@@ -45,15 +45,19 @@ from tgp.engine.level_method import (
 )
 from tgp.engine.parameter_checks import check_choice, check_share, check_whole
 from tgp.engine.target_size import count_kept
+from tgp.engine.threads import run_over_ranges
 from tgp.errors import MissingPackageError
 from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
-from tgp.ragged.block import IndexArray
+from tgp.ragged.block import IndexArray, PtrArray
 from tgp.ragged.offsets import offsets
 
 __all__ = ["METHOD", "PartitionParams", "check_backend", "run_backend"]
 
 Backend = Literal["tgp", "metis", "kaminpar"]
+
+_PASSES = 8
+"""Largest number of visits of each node when nodes move between clusters."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,33 @@ def assign(block: BlockCSR, params: PartitionParams, key: RandomKey) -> Assignme
     if params.backend != "tgp":
         return run_backend(params.backend, graphs, k, limits, params.imbalance, key)
     found = number_clusters(split_recursively(graphs, k, limits, key, params.repeats), graphs.node_ptr)
-    return refine_clusters(graphs, found, limits)
+    return _refine_clusters(graphs, found, limits)
+
+
+def _refine_clusters(graphs: BlockCSR, found: Assignment, limits: SizeLimits) -> Assignment:
+    """Move single nodes between clusters while the cut becomes smaller.
+
+    Args:
+        graphs: graphs of :func:`~tgp.engine.bisection.prepare_graphs`.
+        found: clusters within the limits.
+        limits: limits of the numbers of nodes.
+
+    Returns:
+        An assignment with the same number of supernodes, numbered by their first node.
+    """
+    from tgp.kernels import partition as kernels
+
+    assert found.cluster is not None and graphs.weight is not None
+    cluster = found.cluster.copy()
+    size = np.bincount(cluster, minlength=found.num_supernodes).astype(np.int64)
+    link, seen = np.zeros(found.num_supernodes), np.empty(graphs.num_nodes, np.int32)
+    arrays = graphs.indptr, graphs.indices, graphs.weight, graphs.node_ptr
+
+    def move(first: int, last: int) -> None:
+        kernels.move_between(*arrays, first, last, *limits, _PASSES, link, seen, cluster, size)
+
+    run_over_ranges(move, graphs.node_ptr + graphs.edge_ptr)
+    return number_clusters(cluster, graphs.node_ptr)
 
 
 def _count_clusters(nodes: LongArray, params: PartitionParams) -> LongArray:
@@ -210,8 +240,29 @@ def run_backend(
             cluster[rows] += np.arange(parts, dtype=np.int32)
         elif parts > 1:
             cluster[rows] += run(module, *_one_graph(graphs, g), parts, imbalance, seed)
-    balance_clusters(graphs, cluster, super_ptr, limits)
+    _balance_clusters(graphs, cluster, super_ptr, limits)
     return number_clusters(cluster, graphs.node_ptr)
+
+
+def _balance_clusters(graphs: BlockCSR, cluster: IndexArray, super_ptr: PtrArray, limits: SizeLimits) -> None:
+    """Move nodes until no cluster is empty and all numbers of nodes are within the limits.
+
+    Args:
+        graphs: graphs of :func:`~tgp.engine.bisection.prepare_graphs`.
+        cluster: ``[N]`` cluster of each node; changed.
+        super_ptr: ``[B + 1]`` offsets of the clusters of each graph. Clusters can be empty.
+        limits: limits of the numbers of nodes.
+    """
+    from tgp.kernels import partition as kernels
+
+    assert graphs.weight is not None
+    size = np.bincount(cluster, minlength=int(super_ptr[-1])).astype(np.int64)
+    link, arrays = np.zeros(len(size)), (graphs.indptr, graphs.indices, graphs.weight, graphs.node_ptr)
+
+    def balance(first: int, last: int) -> None:
+        kernels.balance_clusters(*arrays, super_ptr, first, last, *limits, link, cluster, size)
+
+    run_over_ranges(balance, graphs.node_ptr + graphs.edge_ptr)
 
 
 def _one_graph(graphs: BlockCSR, g: int) -> tuple[IndexArray, IndexArray, IndexArray]:

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.engine.contraction import contract
+from tgp.engine.large_ranking import rank_by_first
 from tgp.engine.level_method import LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.pair_matching import match_once, match_to_sizes
 from tgp.engine.parameter_checks import check_share
@@ -167,11 +168,7 @@ def _restore(order: IndexArray, found: Assignment) -> tuple[Assignment, IndexArr
     assert found.cluster is not None
     supernode = np.empty(len(order), np.int32)
     supernode[order] = found.cluster
-    smallest = np.empty(found.num_supernodes, np.int64)
-    smallest[supernode[::-1]] = np.arange(len(order))[::-1]
-    by_node = np.argsort(smallest, kind="stable")
-    number = np.empty(found.num_supernodes, np.int32)
-    number[by_node] = np.arange(found.num_supernodes, dtype=np.int32)
+    number = rank_by_first(supernode, found.num_supernodes)
     return Assignment("hard", found.super_ptr, number[supernode]), number
 
 
