@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.engine.test_hem import hub_graphs
 from tgp.engine import coarsen, parse_schedule, threads
-from tgp.engine.external import entries, matching
+from tgp.engine.external import entries, row_matching
 from tgp.engine.external.buckets import Limits
 from tgp.engine.external.journal import Journal
 from tgp.engine.external.levels import check_external, coarsen_level
@@ -181,7 +181,7 @@ def test_nodes_of_few_hubs(tmp_path_factory, block, schedule, seed, rounds):
     """Many nodes stay alone. After some rounds, the edges that are left are sorted."""
     block, folder = make_undirected(block), tmp_path_factory.mktemp("rows")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "MAX_ROUNDS", rounds)
+        patch.setattr(row_matching, "MAX_ROUNDS", rounds)
         found = coarsen_in_files(folder, block, schedule, seed, limits=Limits(200, 200))
     assert_same_levels(found, coarsen(block, schedule, seed))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tgp.engine.external.entries import make_undirected
-from tgp.engine.external.matching import match_rows
 from tgp.engine.external.method import Assigned, ExternalMethod, LevelWork, Restriction
+from tgp.engine.external.row_matching import match_rows
 
 __all__ = ["METHOD"]
 

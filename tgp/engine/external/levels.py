@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import tgp
 from tgp.engine.contraction import REDUCE_CODES
-from tgp.engine.external import entries, independent_set, matching, merging
+from tgp.engine.external import entries, independent_set, merging, row_matching
 from tgp.engine.external.buckets import Limits, cut_items, cut_rows, fill_ranges
 from tgp.engine.external.entries import add_reverse_edges, write_entries
 from tgp.engine.external.journal import Journal
@@ -255,7 +255,7 @@ def find_highest_weight(job: Job, arrays: Mapping[str, Array]) -> dict[str, Any]
 RANGE_FUNCTIONS = (
     *entries.RANGE_FUNCTIONS,
     *independent_set.RANGE_FUNCTIONS,
-    *matching.RANGE_FUNCTIONS,
+    *row_matching.RANGE_FUNCTIONS,
     *merging.RANGE_FUNCTIONS,
     contract_entries,
     find_highest_weight,

@@ -20,10 +20,10 @@ from tgp.testing.checks import (
     basic,
     caches,
     compiled,
-    inputs,
+    dtypes,
+    input_forms,
     modes,
     overrides,
-    precision,
     refusals,
     syncs,
 )
@@ -33,8 +33,8 @@ __all__ = ["CHECKS", "GraphBatch", "ONCE", "SLOW", "mixed_batch"]
 _MODULES = (
     basic,
     modes,
-    precision,
-    inputs,
+    dtypes,
+    input_forms,
     caches,
     overrides,
     compiled,
