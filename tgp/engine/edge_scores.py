@@ -13,7 +13,15 @@ from tgp.kernels.array_types import LongArray, WordArray
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
 
-__all__ = ["BalancedScore", "EdgeScores", "Score", "Share", "prepare_scores", "sortable_bits"]
+__all__ = [
+    "BalancedScore",
+    "EdgeScores",
+    "Score",
+    "Share",
+    "prepare_scores",
+    "sort_by_score",
+    "sortable_bits",
+]
 
 
 @dataclass(frozen=True)
@@ -177,3 +185,20 @@ def sortable_bits(values: FloatArray) -> npt.NDArray[np.uint32]:
     bits = single.view(np.uint32)
     sortable: npt.NDArray[np.uint32] = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
     return sortable
+
+
+def sort_by_score(
+    code: WordArray, rows: IndexArray, cols: IndexArray, score: FloatArray | None
+) -> npt.NDArray[np.intp]:
+    """Return the order in which the greedy matching takes edges: by score, then by hash, then by nodes.
+
+    Args:
+        code: ``[N]`` random numbers of the nodes.
+        rows: ``[E]`` one node of each edge.
+        cols: ``[E]`` the other one.
+        score: ``[E]`` scores; ``None`` if all edges are equal.
+    """
+    from tgp.kernels import local_matching as kernels
+
+    keys = (cols, rows, ~kernels.edge_hash(code, rows, cols))
+    return np.lexsort(keys if score is None else (*keys, -score))

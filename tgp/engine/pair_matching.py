@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.edge_scores import EdgeScores, Score, Share, prepare_scores
+from tgp.engine.edge_scores import EdgeScores, Score, Share, prepare_scores, sort_by_score
 from tgp.engine.large_ranking import is_large, number_pairs
 from tgp.engine.level_method import RandomKey
 from tgp.engine.range_contraction import contract_rows
@@ -337,9 +337,8 @@ def _match_sorted(
     rows, cols = np.repeat(active, np.diff(row_ptr)), graphs.indices[entry]
     between = (rows < cols) & (code[cols] != 0)
     rows, cols, entry = rows[between], cols[between], entry[between]
-    keys = [cols, rows, ~kernels.edge_hash(code, rows, cols)]
     score = scores.select(rows, cols, entry)
-    order = np.lexsort(keys if score is None else [*keys, -score])
+    order = sort_by_score(code, rows, cols, score)
     rows, cols = rows[order], cols[order]
     kernels.match_in_order(rows, cols, pairs.mate, code)
     if score is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tgp.engine.edge_scores import sort_by_score
 from tgp.engine.external.buckets import Limits
 from tgp.engine.external.ranges import LOCAL, NODES_AT_ONCE, Job, Published, RangeMap, over_rows, row_jobs
 from tgp.engine.external.row_files import MappedRows
@@ -312,9 +313,7 @@ class _Matching:
             return None
         self._drop_choices()
         rows, cols, weight = self._free_edges(active)
-        keys: tuple[Array, ...] = (cols, rows, ~kernels.edge_hash(code, rows, cols))
-        scores = self._scores(rows, cols, weight)
-        order = np.lexsort(keys if scores is None else (*keys, -scores))
+        order = sort_by_score(code, rows, cols, self._scores(rows, cols, weight))
         before = np.count_nonzero(code)
         kernels.match_in_order(rows[order], cols[order], self.pointer, code)
         return int(before - np.count_nonzero(code)) // 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ __all__ = [
     "Neighbourhood",
     "choose_neighbourhood",
     "choose_supernode",
+    "grow_nodes",
     "largest_owners",
     "read_input",
     "read_levels",
@@ -250,18 +251,26 @@ def choose_supernode(members: Sequence[LongArray], size: int) -> tuple[int, int]
 
 
 def _grow(graph: LevelGraph, core: LongArray, size: int) -> LongArray:
-    """Return ``core`` and nodes around it, about ``size`` in total."""
+    """Return ``core`` and nodes around it, about ``size`` in total; see :func:`grow_nodes`."""
     ends = graph.ends.astype(np.int64, copy=False)
     ones = np.ones(ends.shape[1], np.int8)
     rows = coo_array((ones, (ends[0], ends[1])), shape=(graph.num_nodes, graph.num_nodes)).tocsr()
     columns = rows.T.tocsr()  # edges may be stored in one direction only
-    inside = np.zeros(graph.num_nodes, bool)
-    inside[core] = True
-    fresh, count = core, len(core)
-    while count < size and len(fresh):
-        reached = np.concatenate([rows[fresh].indices, columns[fresh].indices])
-        found, links = np.unique(reached[~inside[reached]], return_counts=True)
-        fresh = found[np.lexsort((found, -links))][: size - count]
-        inside[fresh] = True
-        count += len(fresh)
-    return np.flatnonzero(inside)
+    return grow_nodes(core, size, lambda nodes: np.concatenate([rows[nodes].indices, columns[nodes].indices]))
+
+
+def grow_nodes(core: LongArray, size: int, neighbours: Callable[[LongArray], LongArray]) -> LongArray:
+    """Return some nodes and those around them, ascending. Nodes with the most links are added first.
+
+    Args:
+        core: the nodes to start from.
+        size: largest number of nodes, unless ``core`` has more.
+        neighbours: function that returns the neighbours of nodes, once for each link.
+    """
+    inside = fresh = np.sort(core)
+    while len(inside) < size and len(fresh):
+        reached = neighbours(fresh)
+        found, links = np.unique(reached[~np.isin(reached, inside)], return_counts=True)
+        fresh = np.sort(found[np.lexsort((found, -links))][: size - len(inside)])
+        inside = np.union1d(inside, fresh)
+    return inside

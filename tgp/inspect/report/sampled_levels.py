@@ -16,6 +16,7 @@ from tgp.inspect.report.level_graphs import (
     LevelGraph,
     Neighbourhood,
     choose_supernode,
+    grow_nodes,
     largest_owners,
     usable_positions,
 )
@@ -108,7 +109,7 @@ class SampledLevels:
             source, _ = self._map(0).edge_index()
             middle = self.num_edges[0] // 2
             centre = int(np.asarray(source[middle : middle + 1])[0])
-            return Neighbourhood(self._grow(np.array([centre]), size), centre)
+            return Neighbourhood(grow_nodes(np.array([centre]), size, self._neighbours), centre)
         core = np.array([supernode])
         for finer in range(level - 1, -1, -1):
             core = self._members_of(finer, core)
@@ -116,7 +117,9 @@ class SampledLevels:
         for source, _, _ in self._rows(0, core):
             np.add.at(degree, np.searchsorted(core, source), 1)
         centre = int(core[degree.argmax()])
-        return Neighbourhood(self._grow(core, size), centre, self.hierarchy, level, supernode)
+        return Neighbourhood(
+            grow_nodes(core, size, self._neighbours), centre, self.hierarchy, level, supernode
+        )
 
     def read_part(self, start: int, nodes: LongArray) -> tuple[list[LevelGraph], list[LongArray]]:
         """Read some nodes of a level, their supernodes at all coarser levels, and the edges between them.
@@ -163,16 +166,10 @@ class SampledLevels:
             found.append(low + np.flatnonzero(np.isin(owner, supernodes)))
         return np.concatenate(found)
 
-    def _grow(self, core: LongArray, size: int) -> LongArray:
-        """Return ``core`` and nodes around it, about ``size`` in total."""
-        inside = fresh = np.sort(core)
-        while len(inside) < size and len(fresh):
-            reached = [target for _, target, _ in self._rows(0, fresh, _MOST_NEIGHBOURS)]
-            targets = np.concatenate([np.zeros(0, np.int64), *reached])
-            found, links = np.unique(targets[~np.isin(targets, inside)], return_counts=True)
-            fresh = np.sort(found[np.lexsort((found, -links))][: size - len(inside)])
-            inside = np.union1d(inside, fresh)
-        return inside
+    def _neighbours(self, nodes: LongArray) -> LongArray:
+        """Return the neighbours of input nodes, once for each link, but only some of nodes with very many."""
+        reached = [target for _, target, _ in self._rows(0, nodes, _MOST_NEIGHBOURS)]
+        return np.concatenate([np.zeros(0, np.int64), *reached])
 
     def _edges_between(self, level: int, nodes: LongArray) -> tuple[LongArray, npt.NDArray[Any] | None]:
         """Return the edges between some nodes as positions in ``nodes``, and their weights."""
