@@ -84,6 +84,16 @@ class EdgeReader:
     def _read(self, size: int, position: int) -> Iterator[EdgePiece]:
         raise NotImplementedError
 
+    def check_complete(self, num_edges: int) -> None:
+        """Check that a file is not truncated, after all of its edges were read.
+
+        Args:
+            num_edges: Number of edges that were read.
+
+        Raises:
+            DatasetError: If the file declares more edges.
+        """
+
     def estimate_edges(self) -> tuple[int, int]:
         """Return the estimated number of edges and of nodes, from the header or the first lines."""
         raise NotImplementedError
