@@ -8,23 +8,28 @@ from typing import Any
 
 from tgp.build.config import CoarsenConfig
 from tgp.build.external_input import check_number
+from tgp.build.mismatch import explain_settings
 from tgp.build.scratch import scratch_folder
 from tgp.build.summary import RunPlan
 from tgp.engine.external.buckets import MAX_BUCKETS, Limits
 from tgp.engine.external.levels import check_external
 from tgp.engine.schedule import Schedule
-from tgp.errors import DatasetError, InputError, StoreFullError
+from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
+from tgp.errors import DatasetError, InputError, StoreFullError, StoreMismatchError
 from tgp.input_limits import physical_memory
 from tgp.sources.edge_files import EDGE_FILE_SUFFIXES, open_edges
 from tgp.sources.edge_reader import EdgeReader
+from tgp.store import HierarchySpec, StoreSpec, read_spec, spec_differences
 
 __all__ = [
     "BASE_BYTES",
     "check_config",
     "check_disk",
     "check_fits",
+    "check_store",
     "choose_limits",
     "estimate_run",
+    "make_spec",
     "plan_external",
 ]
 
@@ -108,8 +113,10 @@ def plan_external(config: CoarsenConfig) -> RunPlan:
     Raises:
         InputError: If a setting is not supported, or memory or disk are too small.
         DatasetError: If the file cannot be read.
+        StoreMismatchError: If the store has other settings.
     """
     schedule, reader, memory = check_config(config)
+    check_store(config, schedule, reader)
     plan = estimate_run(config, schedule, reader, reader.count_nodes())
     check_number(plan.num_nodes, reader)
     choose_limits(memory, plan.num_nodes)
@@ -141,12 +148,65 @@ def check_config(config: CoarsenConfig) -> tuple[Schedule, EdgeReader, int]:
     (schedule,) = config.schedules
     check_external(schedule)
     assert config.memory is not None
+    _check_memory(config.memory)
     choose_limits(config.memory, 0)
     reader = open_edges(Path(config.dataset))
     check_number(reader.num_nodes or 0, reader)
     choose_limits(config.memory, reader.num_nodes or 0)
     _check_buckets(config.memory, reader)
     return schedule, reader, config.memory
+
+
+def check_store(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) -> None:
+    """Check that an existing store has the settings of a run, before the file is read. The graphs are compared after that.
+
+    Args:
+        config: Settings of the run.
+        schedule: Schedule of the levels.
+        reader: Reader of the file.
+
+    Raises:
+        StoreMismatchError: If the store has other settings.
+    """
+    stored = None if config.force else read_spec(config.path)
+    if stored is None:
+        return
+    differences = spec_differences(stored, make_spec(config, schedule, reader, stored.data_digest))
+    if differences:
+        message = f"{config.path} holds a store of other data or settings"
+        raise explain_settings(StoreMismatchError(message, differences=differences, path=str(config.path)))
+
+
+def make_spec(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader, digest: str) -> StoreSpec:
+    """Return the specification of the store of a run.
+
+    Args:
+        config: Settings of the run.
+        schedule: Schedule of the levels.
+        reader: Reader of the file.
+        digest: Digest of the input graph.
+    """
+    description = {
+        "source": "local",
+        "name": reader.path.resolve().name,
+        "shard_size": config.shard_size or DEFAULT_SHARD_SIZE,
+    }
+    (name,) = config.hierarchy_names
+    hierarchy = HierarchySpec(name, schedule.to_json(), config.seed, engine=schedule.revision, metrics=False)
+    stored = None if config.force else read_spec(config.path)
+    shard_edges = config.shard_edges or (None if stored is None else stored.shard_edges)
+    return StoreSpec(description, digest, 1, (0, 1), "fast", (hierarchy,), shard_edges=shard_edges)
+
+
+def _check_memory(memory: int) -> None:
+    """Check that the machine has the memory that a run may use. With more, the system would end the run when its memory is full."""
+    total = physical_memory()
+    if memory > total:
+        raise InputError(
+            f"this machine or control group (cgroup) has less memory: expected at most {total // 10**6}MB, got {memory // 10**6}MB",
+            field="memory",
+            hint="allow less, or --memory auto for four fifths of the memory",
+        )
 
 
 def _check_buckets(memory: int, reader: EdgeReader) -> None:
