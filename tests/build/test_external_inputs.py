@@ -24,7 +24,7 @@ from tgp.engine.external.journal import Journal
 from tgp.engine.level_method import GraphSizes
 from tgp.engine.schedule import parse_schedule
 from tgp.engine.unit_plan import bound_work
-from tgp.errors import DatasetError, InputError, StoreMismatchError
+from tgp.errors import DatasetError, InputError, StoreError, StoreMismatchError
 from tgp.input_limits import physical_memory
 from tgp.inspect import doctor
 
@@ -184,6 +184,29 @@ def test_a_store_of_other_settings_is_refused_before_the_file_is_read(tmp_path, 
             with pytest.raises(StoreMismatchError, match=text):
                 function(config)
     assert not (tmp_path / "store.scratch").exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_a_store_that_cannot_be_written_is_refused_before_the_file_is_read(tmp_path, monkeypatch, kind):
+    path, store = write_text(tmp_path / "graph.txt", random_edges(50, 200)), tmp_path / "store"
+    if kind == "file":
+        store.touch()
+    else:
+        store.mkdir()
+        monkeypatch.setattr(external_plan.os, "access", lambda path, mode: False)
+    with pytest.raises(StoreError, match=r"expected a directory, got a file|Permission denied"):
+        run_external(path, store, "hem")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["graph.txt", "store"]
+
+
+def test_a_machine_with_less_memory_than_the_nodes_need_is_named(monkeypatch):
+    monkeypatch.setattr(external_plan, "physical_memory", lambda: 5 * 10**9)
+    with pytest.raises(InputError) as caught:
+        external_plan.choose_limits(10**9, 10**8)
+    monkeypatch.setattr(external_plan, "physical_memory", lambda: 2 * 10**9)
+    with pytest.raises(InputError) as other:
+        external_plan.choose_limits(10**9, 10**8)
+    assert caught.value.hint == "allow --memory 3932MB" and "a machine with more memory" in other.value.hint
 
 
 def test_a_store_of_other_graphs_is_refused_and_leaves_no_temporary_files(tmp_path):

@@ -1,5 +1,6 @@
 """Edges of one graph read piece by piece: kinds of files, positions, damaged files, and the same files in memory."""
 
+import errno
 import gzip
 import importlib
 import lzma
@@ -251,6 +252,18 @@ def test_a_truncated_file_is_an_error_at_any_length(tmp_path, kind):
         file.write_bytes(data[:length])
         with pytest.raises(DatasetError, match=r"cannot be read|truncated"):
             list(open_edges(path).read(50))
+
+
+def test_a_file_without_permission_is_not_called_truncated(tmp_path, monkeypatch):
+    path = write_file(tmp_path, "a.txt", make_edges()[0])
+
+    def refuse(self, *arguments):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(type(path), "open", refuse)
+    with pytest.raises(DatasetError, match="cannot be read: Permission denied") as caught:
+        list(open_edges(path).read(50))
+    assert caught.value.hint is None
 
 
 def test_columns_of_parquet_files(tmp_path):

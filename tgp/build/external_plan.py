@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from tgp.engine.external.buckets import MAX_BUCKETS, Limits
 from tgp.engine.external.levels import check_external
 from tgp.engine.schedule import Schedule
 from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
-from tgp.errors import DatasetError, InputError, StoreFullError, StoreMismatchError
+from tgp.errors import DatasetError, InputError, StoreError, StoreFullError, StoreMismatchError
 from tgp.input_limits import physical_memory
 from tgp.sources.edge_files import EDGE_FILE_SUFFIXES, open_edges
 from tgp.sources.edge_reader import EdgeReader
@@ -95,13 +97,20 @@ def choose_limits(memory: int, num_nodes: int) -> Limits:
             f"the memory is too small{f' for {num_nodes:,} nodes' if num_nodes else ''}: expected at least {-(-least // 10**6)}MB, got "
             f"{memory // 10**6}MB",
             field="memory",
-            hint=f"allow --memory {-(-least // 10**6)}MB"
-            if num_nodes
-            else f"allow more, such as --memory {least * 5 // 4 // 10**6}MB",
+            hint=_hint_of_memory(least, num_nodes),
         )
     rest = memory - least + LEAST_REST
     piece = min(max(rest // BYTES_PER_PIECE_ENTRY, 1 << 10), 1 << 22)
     return Limits(piece, rest // BYTES_PER_BUCKET_ENTRY)
+
+
+def _hint_of_memory(least: int, num_nodes: int) -> str:
+    """Return what to do if the memory of a run is too small."""
+    if least > physical_memory():
+        return "use a machine with more memory: this one has less than that"
+    if num_nodes:
+        return f"allow --memory {-(-least // 10**6)}MB"
+    return f"allow more, such as --memory {least * 5 // 4 // 10**6}MB"
 
 
 def plan_external(config: CoarsenConfig) -> RunPlan:
@@ -167,7 +176,12 @@ def check_store(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) -
 
     Raises:
         StoreMismatchError: If the store has other settings.
+        StoreError: If the path is a file, or a directory that cannot be written.
     """
+    path = config.path
+    if path.exists() and not (path.is_dir() and os.access(path, os.W_OK | os.X_OK)):
+        reason = os.strerror(errno.EACCES) if path.is_dir() else "expected a directory, got a file"
+        raise StoreError(f"cannot write {path}: {reason}", path=path, hint="Choose another directory.")
     stored = None if config.force else read_spec(config.path)
     if stored is None:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,8 @@ def translate_errors(path: Path) -> Iterator[None]:
     except READ_ERRORS as error:
         if isinstance(error, TgpError):
             raise
+        if isinstance(error, OSError) and error.errno is not None:  # the file itself may be sound
+            raise DatasetError(f"{path} cannot be read: {os.strerror(error.errno)}") from error
         hint = "the file may be truncated: compare its size with the original, or get it again"
         raise DatasetError(f"{path} cannot be read: {describe(error)}", hint=hint) from error
 
