@@ -220,7 +220,7 @@ def test_an_error_names_the_line_of_the_file(tmp_path):
 @pytest.mark.parametrize("size", [4, 10**6])
 def test_a_damaged_line_after_the_first_edge_is_not_taken_for_a_heading(tmp_path, line, size):
     path = tmp_path / "a.txt"
-    path.write_text("source target\n# x\n" + "0 1\n" * 30 + f"# comment\n\n,,\n// comment\n{line}\n1 2\n")
+    path.write_text("source target\n# x\n" + "0 1\n" * 30 + f"# {'x' * 200}\n\n,,\n// comment\n{line}\n1 2\n")
     with pytest.raises(DatasetError, match=r"a\.txt, line 37: expected 'u v'"):
         list(open_edges(path).read(size))
     with pytest.raises(DatasetError, match=r"a\.txt, line 37: expected 'u v'"):
