@@ -1,6 +1,7 @@
 """Coarsen an RMAT graph from a file of edges in bounded memory, beside the run in memory of the same graph.
 
     python tests/benchmarks/bench_external.py --scale 20 --edges 20_000_000 --memory 800MB --folder rmat
+    python tests/benchmarks/bench_external.py --scale 25 --edges 200_000_000 --memory 2GB --folder rmat --runs files levels
     python tests/benchmarks/bench_external.py --scale 25 --edges 200_000_000 --memory 2GB --folder rmat --schedule 'hem*3'
     python tests/benchmarks/bench_external.py --scale 25 --edges 200_000_000 --memory 2GB --folder rmat --schedule 'kmis*2'
 
@@ -10,6 +11,9 @@ memory reads the graph of the store that the other run has written. For each lev
 of mapped files, which the system can take away at any time; anonymous memory is sampled and does not include them. The files of
 all stores are compared by their digests. They are computed after each run and kept in ``digests.json`` of the folder, so that the stores can be
 deleted. With ``--runs`` one run can be repeated, or made later; it is compared with the digests of the others.
+
+The run ``levels`` computes each level in memory from the stored level before it, and compares its assignment and its edges with the stored ones. It
+needs the memory of one level instead of that of all levels, and no disk.
 
 ``--dask N`` adds a run on a Dask cluster of N processes of this machine, with one thread each (``--threads`` gives them more). Its processor time and
 memory are those of the client; a second table has those of the workers. Small graphs do not leave the client, see ``MIN_ENTRIES`` in
@@ -98,6 +102,9 @@ def work(kind: str, source: str, out: str, schedule: str, memory: str, threads: 
     from tgp.engine import coarsening, parse_schedule
 
     count = threads or None
+    if kind == "levels":
+        print(json.dumps(compute_levels(Path(source), schedule, count)))
+        return
     if kind == "external":
         clock = Clock(1)
         external.coarsen_level = clock.wrap(external.coarsen_level)
@@ -127,6 +134,58 @@ def work(kind: str, source: str, out: str, schedule: str, memory: str, threads: 
         -len(parse_schedule(schedule)) :
     ]  # kernels are loaded with tiny graphs before
     print(json.dumps({"levels": clock.levels}))
+
+
+def compute_levels(store: Path, schedule: str, threads: int | None) -> dict[str, Any]:
+    """Compute each level of a store from the stored level before it. Return the times, and if all levels are equal.
+
+    Args:
+        store: Store of one graph without weights.
+        schedule: Its schedule.
+        threads: Number of threads; ``None`` for all cores.
+    """
+    from tgp.build.compilation import kernels_of
+    from tgp.engine import parse_schedule
+    from tgp.engine.coarsening import assign_level, connect_level
+    from tgp.engine.level_method import RandomKey
+    from tgp.engine.threads import limit_threads
+    from tgp.kernels.ahead import compile_ahead
+    from tgp.store import StoreReader
+    from tgp.store.read.mapped import map_assignment
+
+    plan, reader = parse_schedule(schedule), StoreReader(store)
+    compile_ahead(kernels_of([plan], metrics=False))
+    ((name, seed),) = [(found.name, found.seed) for found in reader.manifest.spec.hierarchies]
+    clock, is_equal = Clock(2), True
+    assign, connect = clock.wrap(assign_level), clock.wrap(connect_level)
+    with limit_threads(threads):
+        block = read_rows(reader, name, 0)
+        for number, spec in enumerate(plan):
+            assignment = assign(block, spec, RandomKey(seed, number))
+            coarse = connect(block, assignment, spec)
+            stored = map_assignment(reader, 0, name, number + 1)
+            block = read_rows(reader, name, number + 1)
+            is_equal &= stored is not None and np.array_equal(stored.take(), assignment.cluster)
+            is_equal &= np.array_equal(block.indptr, coarse.indptr)
+            is_equal &= np.array_equal(block.indices, coarse.indices)
+            del assignment, coarse, stored
+    return {"levels": clock.levels, "equal": bool(is_equal)}
+
+
+def read_rows(reader: Any, name: str, level: int) -> Any:
+    """Return a level of the only graph of a store as rows in memory. The sources of its edges are read piece by piece."""
+    from tgp.ragged import BlockCSR
+    from tgp.store.read.mapped import map_graph
+
+    graph = map_graph(reader, 0, name, level)
+    source, target = graph.edge_index()
+    indptr, step = np.zeros(graph.num_nodes + 1, np.int64), 1 << 24
+    for low in range(0, len(source), step):
+        rows = np.asarray(source[low : low + step]).astype(np.int64)
+        counts = np.bincount(rows - rows[0])  # rows are sorted
+        indptr[1 + rows[0] : 1 + rows[0] + len(counts)] += counts
+    np.cumsum(indptr, out=indptr)
+    return BlockCSR(indptr, np.asarray(target).astype(np.int32), None, np.array([0, graph.num_nodes]))
 
 
 def measure(arguments: list[str]) -> dict[str, Any]:
@@ -224,11 +283,12 @@ def main() -> None:
     edges = folder / f"rmat-{given.scale}-{given.edges}.npy"
     if not edges.exists():
         write_rmat(edges, given.scale, given.edges)
-    wanted = [name for name in ("files", "dask", "memory") if name in given.runs]
+    wanted = [name for name in ("files", "dask", "memory", "levels") if name in given.runs]
     if given.dask and "dask" not in wanted:
         wanted.insert(wanted.index("files") + 1 if "files" in wanted else 0, "dask")
     options = [given.schedule, given.memory, str(given.threads)]
     runs: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, str]] = {}
     workers: list[dict[str, float]] = []
     for name in wanted:
         store = folder / name
@@ -236,6 +296,9 @@ def main() -> None:
         shutil.rmtree(f"{store}.scratch", ignore_errors=True)
         if name == "files":
             runs[name] = measure(["external", str(edges), str(store), *options])
+        elif name == "levels":
+            runs[name] = measure(["levels", str(folder / "files"), str(store), *options])
+            continue
         elif name == "dask":
             runs[name], workers = measure_cluster(given.dask, ["external", str(edges), str(store), *options])
         else:
@@ -248,8 +311,14 @@ def main() -> None:
         print("\n| worker | cpu s | resident MB |\n|---|---|---|")
     for number, usage in enumerate(workers):
         print(f"| {number + 1} | {usage['cpu']:.1f} | {usage['resident']:.0f} |")
-    same = len(set(map(json.dumps, found.values()))) == 1
-    print(f"\nThe digests of the files of {', '.join(found)} are {'equal' if same else 'DIFFERENT'}.")
+    same = len(set(map(json.dumps, found.values()))) <= 1
+    if found:
+        print(f"\nThe digests of the files of {', '.join(found)} are {'equal' if same else 'DIFFERENT'}.")
+    if "levels" in runs:
+        same &= runs["levels"]["equal"]
+        print(
+            f"The levels in memory are {'equal to' if runs['levels']['equal'] else 'DIFFERENT from'} the stored ones."
+        )
     raise SystemExit(0 if same else 1)
 
 
@@ -280,10 +349,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=0, help="threads of each process; 0 for the default")
     parser.add_argument("--folder", type=Path, default=Path("rmat"))
     parser.add_argument("--dask", type=int, default=0, metavar="N", help="also run on N Dask workers")
-    help_runs = "runs to make; the one in memory reads the store that 'files' has written"
-    parser.add_argument(
-        "--runs", nargs="+", choices=["files", "memory"], default=["files", "memory"], help=help_runs
-    )
+    help_runs = "runs to make; 'memory' and 'levels' read the store that 'files' has written"
+    names = ["files", "memory", "levels"]
+    parser.add_argument("--runs", nargs="+", choices=names, default=["files", "memory"], help=help_runs)
     return parser.parse_args()
 
 

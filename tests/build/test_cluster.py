@@ -203,6 +203,15 @@ def test_a_cluster_without_workers_is_waited_for(clock, monkeypatch):
         watched.waiting()
 
 
+def test_workers_of_one_machine_are_counted():
+    """Each of them uses its share of the cores. Workers of one process take turns."""
+    addresses = ["tcp://10.0.0.1:4001", "tcp://10.0.0.1:4002", "tcp://10.0.0.2:4001", "tcp://10.0.0.1:4003"]
+    executor = SimpleNamespace(_client=FakeClient(dict.fromkeys(addresses)))
+    assert executors.wrap_executor(executor).per_machine() == 3
+    for others in ([], ["inproc://10.0.0.1/7/1", "inproc://10.0.0.1/7/2"]):
+        assert DaskCluster(FakeClient(dict.fromkeys(others))).workers_per_machine() == 1
+
+
 @pytest.mark.parametrize("error", [OSError("closed"), TimeoutError()])
 def test_a_scheduler_that_does_not_answer_is_lost(clock, error):
     client = FakeClient({"a": None})

@@ -15,7 +15,7 @@ from tgp_cli.main import run as tgp
 
 DATASET = "molecules:num_graphs=400"
 SHARD_SIZE = 80_000
-WORDS = ["coarsen", "--dataset", DATASET, "--shard-size", str(SHARD_SIZE), "--quiet"]
+WORDS = ["coarsen", "--dataset", DATASET, "--shard-size", f"{SHARD_SIZE}B", "--quiet"]
 
 
 def digests(folder):

@@ -55,3 +55,17 @@ def test_methods_of_the_issue_say_what_uses_one_core():
     said = {name for name in METHODS if METHODS[name].one_core}
     assert {"sep", "ndp", "nmf", "eigen", "lv", "graclus"} <= said
     assert not said & {"hem", "kmis"}
+
+
+def test_a_graph_that_may_not_fit_in_memory_is_said_before_the_start(tmp_path, monkeypatch):
+    """The need of a method is an upper bound, so the run starts after the warning."""
+    monkeypatch.setattr(estimates, "LEAST_WORK", 100)
+    monkeypatch.setattr(estimates, "_peak_resident_bytes", lambda: 0)
+    config = CoarsenConfig(REGIONS, poolers=("graclus", "lv"), out=tmp_path / "store")
+    assert plan_run(config).findings == []
+    monkeypatch.setattr(estimates, "physical_memory", lambda: 10**6)
+    (found,) = plan_run(config).findings
+    assert (found.kind, found.hierarchy) == ("memory", "lv") and "--memory" in found.hint
+    assert "lv needs up to 0.0 GB" in found.text and "has 0.0 GB" in found.text
+    with pytest.warns(FindingWarning, match="may not fit in memory: lv needs"):
+        coarsen_dataset(config)

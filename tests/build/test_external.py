@@ -238,6 +238,9 @@ def bad_file(tmp_path, kind):
         text.write_text("0 1\n-1 2\n")
     elif kind == "half a line":
         text.write_text("0 1\n1 2\n3")
+    elif kind == "truncated roads":
+        text = tmp_path / "graph.gr"
+        text.write_text("p sp 3 3\na 1 2 1\na 2 3 1\n")
     elif kind == "mixed weights":
         text.write_text("0 1 0.5\n" * 60 + "1 2\n" * 60)
     elif kind == "negative weight":
@@ -272,6 +275,7 @@ def bad_file(tmp_path, kind):
     [
         ("negative text", "ids from 0"),
         ("half a line", "expected 'u v'"),
+        ("truncated roads", "truncated"),
         ("mixed weights", "all lines or on none"),
         ("negative weight", ">= 0"),
         ("nan", "finite"),

@@ -1,5 +1,6 @@
 """Inputs and settings of runs in bounded memory: kinds of files, both directions, refusals, progress, leftovers."""
 
+import os
 import re
 from pathlib import Path
 
@@ -17,13 +18,13 @@ from tests.build.test_external import (
     small_pieces,  # noqa: F401 - a fixture
     write_text,
 )
-from tests.sources.test_edge_files import KINDS, make_edges, write_file
-from tgp.build import CoarsenConfig, coarsen_dataset, external_plan
+from tests.sources.test_edge_files import KINDS, make_edges, write_file, write_parquet
+from tgp.build import CoarsenConfig, coarsen_dataset, external, external_input, external_plan, plan_run
 from tgp.engine.external.journal import Journal
 from tgp.engine.level_method import GraphSizes
 from tgp.engine.schedule import parse_schedule
 from tgp.engine.unit_plan import bound_work
-from tgp.errors import DatasetError, InputError
+from tgp.errors import DatasetError, InputError, StoreError, StoreMismatchError
 from tgp.input_limits import physical_memory
 from tgp.inspect import doctor
 
@@ -106,6 +107,121 @@ def test_stores_of_several_graphs_are_refused(tmp_path):
     coarsen_dataset(CoarsenConfig("er:num_graphs=2", out=tmp_path / "two"))
     with pytest.raises(DatasetError, match="must hold one graph"):
         run_external(tmp_path / "two", tmp_path / "store")
+
+
+@pytest.mark.parametrize("keep_time", [False, True])
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+@pytest.mark.usefixtures("small_pieces")
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, kind, keep_time):
+    """Ids of the second pass would be positions outside of the arrays of the first one."""
+    path, edges = tmp_path / f"graph.{kind}", random_edges()
+    write = np.save if kind == "npy" else lambda path, edges: write_parquet(path, edges, None)
+    number_nodes = external_input._number_nodes
+
+    def change(*arguments):
+        before = path.stat()
+        write(path, edges + 10**7)
+        if keep_time:
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        return number_nodes(*arguments)
+
+    write(path, edges)
+    monkeypatch.setattr(external_input, "_number_nodes", change)
+    with pytest.raises(DatasetError, match="has changed while it was read"):
+        run_external(path, tmp_path / "store")
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.usefixtures("small_pieces")
+def test_a_file_that_changes_within_its_range_of_ids_is_refused(tmp_path, monkeypatch, is_deleted):
+    path, edges = tmp_path / "graph.npy", random_edges()
+    merge_buckets = external_input.merge_buckets
+
+    def change(*arguments, **options):
+        if is_deleted:
+            path.unlink()
+        else:
+            np.save(path, edges[::-1])
+            os.utime(path, ns=(1, 1))
+        return merge_buckets(*arguments, **options)
+
+    np.save(path, edges)
+    monkeypatch.setattr(external_input, "merge_buckets", change)
+    with pytest.raises(DatasetError, match="has changed while it was read"):
+        run_external(path, tmp_path / "store")
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name] * (not is_deleted)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_an_interrupted_run_of_a_file_that_has_changed_starts_again(tmp_path, monkeypatch):
+    path, edges = tmp_path / "graph.npy", random_edges()
+    np.save(path, edges)
+
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(external_input, "merge_buckets", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_external(path, tmp_path / "store")
+    assert (tmp_path / "store.scratch").exists()
+    np.save(path, edges[:-100])
+    run_external(path, tmp_path / "store")
+    assert_same_store(tmp_path / "store", run_in_memory(tmp_path, edges[:-100]))
+
+
+def test_a_store_of_other_settings_is_refused_before_the_file_is_read(tmp_path, monkeypatch):
+    path, store = write_text(tmp_path / "graph.txt", random_edges(50, 200)), tmp_path / "store"
+    run_external(path, store, "hem")
+    monkeypatch.setattr(external, "convert_edges", None)
+    for options, text in (
+        ({"seed": 1}, "seed 0 in the store, 1 asked for"),
+        ({"shard_edges": 9}, "shard_edges"),
+    ):
+        config = CoarsenConfig(str(path), out=store, poolers="hem", memory="1GB", **options)
+        for function in (coarsen_dataset, plan_run):
+            with pytest.raises(StoreMismatchError, match=text):
+                function(config)
+    assert not (tmp_path / "store.scratch").exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_a_store_that_cannot_be_written_is_refused_before_the_file_is_read(tmp_path, monkeypatch, kind):
+    path, store = write_text(tmp_path / "graph.txt", random_edges(50, 200)), tmp_path / "store"
+    if kind == "file":
+        store.touch()
+    else:
+        store.mkdir()
+        monkeypatch.setattr(external_plan.os, "access", lambda path, mode: False)
+    with pytest.raises(StoreError, match=r"expected a directory, got a file|Permission denied"):
+        run_external(path, store, "hem")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["graph.txt", "store"]
+
+
+def test_a_machine_with_less_memory_than_the_nodes_need_is_named(monkeypatch):
+    monkeypatch.setattr(external_plan, "physical_memory", lambda: 5 * 10**9)
+    with pytest.raises(InputError) as caught:
+        external_plan.choose_limits(10**9, 10**8)
+    monkeypatch.setattr(external_plan, "physical_memory", lambda: 2 * 10**9)
+    with pytest.raises(InputError) as other:
+        external_plan.choose_limits(10**9, 10**8)
+    assert caught.value.hint == "allow --memory 3932MB" and "a machine with more memory" in other.value.hint
+
+
+def test_a_store_of_other_graphs_is_refused_and_leaves_no_temporary_files(tmp_path):
+    path, store = tmp_path / "graph.txt", tmp_path / "store"
+    run_external(write_text(path, random_edges(50, 200)), store, "hem")
+    with pytest.raises(StoreMismatchError, match="the graphs are not those of the store"):
+        run_external(write_text(path, random_edges(50, 200, seed=1)), store, "hem")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["graph.txt", "store"]
+    assert run_external(path, store, "hem", force=True).status == "complete"
+
+
+def test_more_memory_than_the_machine_has_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(external_plan, "physical_memory", lambda: 3 * 10**9)
+    message = refused(tmp_path, "--memory", "4GB")
+    assert "expected at most 3000MB, got 4000MB" in message and "--memory auto" in message
 
 
 def refused(tmp_path, *options):

@@ -206,6 +206,25 @@ def test_a_second_run_at_the_same_time_is_refused(tmp_path):
     run_external(path, tmp_path / "store")
 
 
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_other_files_in_the_place_of_the_temporary_files_are_not_deleted(tmp_path, kind):
+    path, scratch = write_text(tmp_path / "graph.txt", random_edges()), tmp_path / "store.scratch"
+    if kind == "folder":
+        scratch.mkdir()
+        (scratch / "thesis.txt").write_text("years of work")
+    elif kind == "file":
+        scratch.write_text("years of work")
+    else:
+        scratch.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"store\.scratch is needed for temporary files"):
+        run_external(path, tmp_path / "store")
+    assert (
+        scratch.is_symlink()
+        or "years of work" in (scratch / "thesis.txt" if kind == "folder" else scratch).read_text()
+    )
+    assert not (tmp_path / "store").exists()
+
+
 def test_errors_that_would_come_again_leave_no_temporary_files(tmp_path):
     (tmp_path / "graph.txt").write_text("0 1\n-1 2\n")
     with pytest.raises(ValueError, match="ids from 0"):

@@ -7,6 +7,7 @@ import shutil
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,7 +26,7 @@ from tests.engine.test_external import (
     schedules,
     undirected_graphs,
 )
-from tgp.build import external_ranges, unit_graphs
+from tgp.build import external_ranges, jobs, unit_graphs, workers
 from tgp.build.cluster import ClusterError
 from tgp.build.executors import Pool, wrap_executor
 from tgp.build.external_ranges import ClusterRanges, run_range
@@ -120,6 +121,24 @@ def test_any_number_of_threads_of_a_worker(tmp_path, monkeypatch, count, num_ran
     assert others == {"add_missing_entries"}  # only called if an edge has no reverse edge
     left = {path.name.partition(".")[0].partition("-")[0] for path in (tmp_path / "scratch").iterdir()}
     assert left == {"journal", "level1", "level2", "level3"}  # neither arrays nor answers
+
+
+def test_a_task_uses_its_share_of_the_cores(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(workers, "usable_cores", lambda: 8)
+    monkeypatch.setattr(jobs, "usable_cores", lambda: 8)
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 16)
+
+    def count_threads(job, arrays):
+        seen.append(threads.num_threads())
+        return {}
+
+    monkeypatch.setitem(external_ranges._FUNCTIONS, "count_threads", count_threads)
+    for requested, per_machine in ((None, 1), (None, 2), (3, 2), (3, 4)):
+        pool = Pool(PlainExecutor(), lambda: 1, kind="remote", per_machine=lambda count=per_machine: count)
+        ranges = ClusterRanges(pool, tmp_path, requested, lambda step: None)
+        list(ranges.run(count_threads, [{}]))
+    assert seen[::2] == [8, 4, 3, 2]  # each task runs twice
 
 
 @pytest.mark.usefixtures("everything_remote")

@@ -1,16 +1,18 @@
 """Number of workers of a run, and the state of worker processes."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numba
 import pytest
 
-from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, plan_run, unit_levels, workers
+from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, jobs, plan_run, unit_levels, workers
 from tgp.build import run as run_module
+from tgp.build.jobs import job_header
 from tgp.build.workers import choose_threads, choose_workers, usable_cores
 from tgp.engine.methods import METHODS
 from tgp.engine.threads import num_threads
@@ -66,6 +68,21 @@ def test_threads_and_processes_do_not_exceed_the_cores(monkeypatch):
     assert [choose_threads(None, count) for count in (1, 2, 8)] == [8, 1, 1]
     assert [choose_threads(3, count) for count in (1, 2, 4, 8, 20)] == [3, 3, 2, 1, 1]
     assert choose_threads(100, 1) == 8
+
+
+def test_processes_of_an_executor_share_the_cores(monkeypatch):
+    monkeypatch.setattr(workers, "usable_cores", lambda: 8)
+    monkeypatch.setattr(jobs, "usable_cores", lambda: 8)
+
+    def threads_of(requested, per_machine):
+        return jobs.job_threads(job_header([], remote=True, threads=requested, per_machine=per_machine))
+
+    assert [threads_of(None, count) for count in (1, 2, 3, 20)] == [8, 4, 2, 1]
+    assert [threads_of(3, count) for count in (1, 2, 3, 20)] == [3, 3, 2, 1]
+    with ProcessPoolExecutor(5, mp_context=multiprocessing.get_context("spawn")) as processes:
+        assert executors.wrap_executor(processes).per_machine() == 5
+    with ThreadPoolExecutor(5) as others:
+        assert executors.wrap_executor(others).per_machine() == 1
 
 
 @pytest.mark.parametrize("threads", [None, 1, 2])

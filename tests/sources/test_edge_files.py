@@ -1,5 +1,6 @@
 """Edges of one graph read piece by piece: kinds of files, positions, damaged files, and the same files in memory."""
 
+import errno
 import gzip
 import importlib
 import lzma
@@ -215,6 +216,32 @@ def test_an_error_names_the_line_of_the_file(tmp_path):
         list(open_edges(tmp_path / "a.txt").read(10))
 
 
+@pytest.mark.parametrize("line", ["\0\0\0 2", "source target", "x1 2", '"1","2"'])
+@pytest.mark.parametrize("size", [4, 10**6])
+def test_a_damaged_line_after_the_first_edge_is_not_taken_for_a_heading(tmp_path, line, size):
+    path = tmp_path / "a.txt"
+    path.write_text("source target\n# x\n" + "0 1\n" * 30 + f"# {'x' * 200}\n\n,,\n// comment\n{line}\n1 2\n")
+    with pytest.raises(DatasetError, match=r"a\.txt, line 37: expected 'u v'"):
+        list(open_edges(path).read(size))
+    with pytest.raises(DatasetError, match=r"a\.txt, line 37: expected 'u v'"):
+        open_local(path)
+    path.write_text(path.read_text().replace(f"{line}\n", ""))
+    assert len(join(list(open_edges(path).read(size)))[0]) == 31
+    assert open_local(path).num_nodes == 3
+
+
+def test_a_file_of_roads_with_less_edges_than_declared_is_truncated(tmp_path):
+    edges, weight = make_edges()
+    path = write_file(tmp_path, "a.gr", edges, weight)
+    reader = open_edges(path)
+    reader.check_complete(NUM_EDGES)
+    path.write_text(path.read_text().rpartition("a ")[0])
+    with pytest.raises(DatasetError, match="is truncated: expected 200 edges as in its line 'p sp', got 199"):
+        reader.check_complete(NUM_EDGES - 1)
+    with pytest.raises(DatasetError, match="is truncated: expected 200 edges as in its line 'p sp', got 199"):
+        open_local(path)
+
+
 @pytest.mark.parametrize("kind", ["a.txt.gz", "a.txt.xz", "a.npy", "a.npz", "a.parquet", "ogb"])
 def test_a_truncated_file_is_an_error_at_any_length(tmp_path, kind):
     edges, _ = make_edges()
@@ -225,6 +252,18 @@ def test_a_truncated_file_is_an_error_at_any_length(tmp_path, kind):
         file.write_bytes(data[:length])
         with pytest.raises(DatasetError, match=r"cannot be read|truncated"):
             list(open_edges(path).read(50))
+
+
+def test_a_file_without_permission_is_not_called_truncated(tmp_path, monkeypatch):
+    path = write_file(tmp_path, "a.txt", make_edges()[0])
+
+    def refuse(self, *arguments):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(type(path), "open", refuse)
+    with pytest.raises(DatasetError, match="cannot be read: Permission denied") as caught:
+        list(open_edges(path).read(50))
+    assert caught.value.hint is None
 
 
 def test_columns_of_parquet_files(tmp_path):

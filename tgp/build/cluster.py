@@ -12,6 +12,7 @@ import os
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -119,7 +120,8 @@ class DaskCluster:
         self._client = client
         self._workers = workers
         self.address = str(getattr(getattr(client, "scheduler", None), "address", "the scheduler"))
-        self._threads = 0
+        self._threads: dict[str, int] = {}
+        """Number of threads of each worker, by address."""
         self._asked = float("-inf")
         self._answered = time.monotonic()
         self._idle_since: float | None = None
@@ -138,7 +140,7 @@ class DaskCluster:
             self._asked = now
             self.check_connection()
             try:
-                self._threads = sum(self._client.nthreads(callback_timeout=REQUEST_TIMEOUT).values())
+                self._threads = dict(self._client.nthreads(callback_timeout=REQUEST_TIMEOUT))
                 self._answered = time.monotonic()
             except _no_answer() as error:
                 self.check_connection(error)
@@ -148,7 +150,14 @@ class DaskCluster:
                 self._idle_since = None
             elif self._idle_since is None:
                 self._idle_since = time.monotonic()
-        return self._threads
+        return sum(self._threads.values())
+
+    def workers_per_machine(self) -> int:
+        """Return the largest number of worker processes that run jobs on one machine, at least 1."""
+        self.num_threads()
+        # Workers of one process have addresses such as inproc://10.0.0.7/1203/1.
+        hosts = [address.rpartition(":")[0] for address in self._threads if not address.startswith("inproc:")]
+        return max(Counter(hosts).values(), default=1)
 
     def check_connection(self, cause: BaseException | None = None) -> None:
         """Check that the scheduler is connected.

@@ -1,6 +1,6 @@
 """Estimates of a run before it starts: workers, time, memory, size of the store, and problems that can be known.
 
-Problems are too many files, and large graphs that a method coarsens on one core.
+Problems are too many files, and large graphs that a method coarsens on one core or that may not fit in memory.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS
 from tgp.engine.schedule import Schedule
 from tgp.engine.unit_plan import COST_PER_SECOND, UnitPlan, bound_work
+from tgp.input_limits import physical_memory
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import GraphTable
 from tgp.ragged.offsets import run_maxima
@@ -35,6 +36,7 @@ __all__ = [
     "estimate_costs",
     "estimate_limits",
     "find_early",
+    "find_memory",
     "find_one_core",
     "local_methods",
     "number_of_workers",
@@ -221,7 +223,8 @@ def find_early(context: RunContext, num_files: int) -> list[Finding]:
         return []
     cores = min(context.config.threads or usable_cores(), usable_cores())
     found = _find_many_files(num_files, context.spec.num_units)
-    return found + find_one_core(context.source.table, context.schedules, cores)
+    table, schedules = context.source.table, context.schedules
+    return found + find_memory(table, schedules) + find_one_core(table, schedules, cores)
 
 
 def _find_many_files(num_files: int, num_shards: int) -> list[Finding]:
@@ -238,6 +241,31 @@ def _find_many_files(num_files: int, num_shards: int) -> list[Finding]:
     )
     hint = "A larger shard size makes fewer files: --shard-size 64MB is the default."
     return [Finding("files", None, None, text, hint)]
+
+
+def find_memory(table: GraphTable, schedules: Mapping[str, Schedule]) -> list[Finding]:
+    """Return a finding for each hierarchy that may need more memory for the largest graph than this process may use.
+
+    Args:
+        table: Graphs of the run.
+        schedules: Schedule of each hierarchy.
+    """
+    work = np.diff(table.node_ptr) + np.diff(table.fields["edge_index"].ptr)
+    if not len(work) or work.max() < LEAST_WORK:
+        return []
+    total, held = physical_memory(), _peak_resident_bytes()
+    sizes, found = _measure_graph(table, int(work.argmax())), []
+    for name, schedule in schedules.items():
+        needed = held + float(bound_work(sizes, [schedule]).memory[0])
+        if needed <= total:
+            continue
+        text = (
+            f"The largest graph may not fit in memory: {schedule} needs up to {needed / 1e9:.1f} GB, and this machine or control group "
+            f"(cgroup) has {total / 1e9:.1f} GB."
+        )
+        hint = "graclus, kmis and hem can coarsen a file of edges in bounded memory, for example with --memory auto."
+        found.append(Finding("memory", name, None, text, hint))
+    return found
 
 
 def find_one_core(table: GraphTable, schedules: Mapping[str, Schedule], cores: int) -> list[Finding]:

@@ -57,6 +57,7 @@ class Pool:
             other machines.
         cluster: Dask cluster of the executor; ``None`` for other executors.
         compilation: Function that returns which kernel the workers compile, or ``None``.
+        per_machine: Function that returns the largest number of remote worker processes that share a machine.
     """
 
     executor: Executor
@@ -65,6 +66,7 @@ class Pool:
     kind: Literal["threads", "processes", "remote"] = "threads"
     cluster: DaskCluster | None = None
     compilation: Callable[[], Compilation | None] = lambda: None
+    per_machine: Callable[[], int] = lambda: 1
 
 
 class JobQueue(Generic[T, R]):
@@ -204,12 +206,19 @@ def wrap_executor(executor: Executor) -> Pool:
     size = int(getattr(executor, "_max_workers", None) or usable_cores())
     if isinstance(executor, ThreadPoolExecutor):
         return Pool(executor, lambda: 2 * size, compilation=read_compilation)
-    return Pool(executor, lambda: 2 * size, kind="remote")
+    per_machine = size if isinstance(executor, ProcessPoolExecutor) else 1
+    return Pool(executor, lambda: 2 * size, kind="remote", per_machine=lambda: per_machine)
 
 
 def _cluster_pool(executor: RemoteExecutor, cluster: DaskCluster) -> Pool:
     # The workers run elsewhere, so the cores of this machine do not matter.
-    return Pool(executor, lambda: max(2, 2 * cluster.num_threads()), kind="remote", cluster=cluster)
+    return Pool(
+        executor,
+        lambda: max(2, 2 * cluster.num_threads()),
+        kind="remote",
+        cluster=cluster,
+        per_machine=cluster.workers_per_machine,
+    )
 
 
 class _SpawnedProcesses(ProcessPoolExecutor):

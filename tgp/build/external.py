@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from tgp.build.compilation import external_kernels_of
 from tgp.build.config import CoarsenConfig
-from tgp.build.external_input import InputGraph, convert_edges
+from tgp.build.external_input import InputGraph, convert_edges, file_changed
 from tgp.build.external_plan import (
     BASE_BYTES,
     check_config,
     check_disk,
+    check_store,
     choose_limits,
+    make_spec,
 )
 from tgp.build.external_ranges import open_ranges, open_workers
 from tgp.build.progress import Step
@@ -34,10 +36,9 @@ from tgp.engine.external.ranges import RangeMap
 from tgp.engine.external.row_files import RowFiles
 from tgp.engine.schedule import Schedule
 from tgp.engine.threads import limit_threads
-from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
 from tgp.kernels.array_types import Array
 from tgp.sources.edge_reader import EdgeReader
-from tgp.store import HierarchySpec, Manifest, StoreSpec, StoreWriter, read_spec
+from tgp.store import Manifest, StoreSpec, StoreWriter
 from tgp.store.format import constants as store_format
 from tgp.store.write.streamed import (
     StreamedGraph,
@@ -77,6 +78,7 @@ def coarsen_external(
     """
     started = time.perf_counter()
     schedule, reader, memory = check_config(config)
+    check_store(config, schedule, reader)
     folder = scratch_folder(config.path).absolute()  # workers may have another working directory
     if not folder.exists():
         check_disk(config, schedule, reader)
@@ -89,6 +91,7 @@ def coarsen_external(
         ranges = open_ranges(pool, journal.folder, config.threads, progress)
         compile_seconds = _load_kernels(schedule, progress)
         journal.on_progress = _StageDisplay(progress, f"{reader.path.name}:")
+        was_converted = journal.find("input:merge") is not None
         graph = convert_edges(
             journal,
             reader,
@@ -96,9 +99,11 @@ def coarsen_external(
             max(memory - BASE_BYTES, 0) // 4,
             ranges,
         )
+        if not was_converted:
+            _check_unchanged(config, schedule, reader, key)
         limits = choose_limits(memory, graph.rows.num_nodes)
         run = _Run(config, schedule, journal, graph, limits, progress, ranges)
-        spec = _make_spec(config, schedule, reader, run.find_digest())
+        spec = make_spec(config, schedule, reader, run.find_digest())
         opened = time.perf_counter()
         manifest, written = run.write(spec)
     hierarchies, size = describe_manifest(manifest)
@@ -225,17 +230,14 @@ def _run_key(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) -> s
     return json.dumps([4, files, schedule.to_json(), schedule.revision, config.seed, config.memory])
 
 
-def _make_spec(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader, digest: str) -> StoreSpec:
-    description = {
-        "source": "local",
-        "name": reader.path.resolve().name,
-        "shard_size": config.shard_size or DEFAULT_SHARD_SIZE,
-    }
-    (name,) = config.hierarchy_names
-    hierarchy = HierarchySpec(name, schedule.to_json(), config.seed, engine=schedule.revision, metrics=False)
-    stored = None if config.force else read_spec(config.path)
-    shard_edges = config.shard_edges or (None if stored is None else stored.shard_edges)
-    return StoreSpec(description, digest, 1, (0, 1), "fast", (hierarchy,), shard_edges=shard_edges)
+def _check_unchanged(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader, key: str) -> None:
+    """Check that the file of edges is still the one with which the run has started."""
+    try:
+        is_same = _run_key(config, schedule, reader) == key
+    except OSError:
+        is_same = False
+    if not is_same:
+        raise file_changed(reader)
 
 
 def _stream_input(graph: InputGraph, piece: int, journal: Journal) -> StreamedGraph:

@@ -20,7 +20,7 @@ from tgp.kernels.array_types import FloatArray, LongArray, WordArray
 from tgp.ragged.block_checks import MAX_NODES
 from tgp.sources.edge_reader import EdgePiece, EdgeReader
 
-__all__ = ["InputGraph", "check_number", "convert_edges"]
+__all__ = ["InputGraph", "check_number", "convert_edges", "file_changed"]
 
 SCAN_SIZE = 1 << 18
 """Largest number of edges that are parsed at once."""
@@ -141,6 +141,7 @@ def _scan(journal: Journal, reader: EdgeReader) -> dict[str, Any]:
     if not facts["edges"]:
         hint = "an edge list has lines 'u v' or 'u v weight'" if reader.needs_copy else None
         raise DatasetError(f"{reader.path} holds no edges", hint=hint)
+    reader.check_complete(facts["edges"])
     facts["complete"] = True
     journal.record("input:scan", facts)
     return facts
@@ -185,7 +186,7 @@ def _check_piece(piece: EdgePiece, reader: EdgeReader, facts: dict[str, Any]) ->
 def _piece_reader(journal: Journal, reader: EdgeReader, facts: dict[str, Any]) -> Callable[[int], Pieces]:
     """Return a function ``size -> start -> pieces`` that reads the edges again, from edge ``start`` on."""
     if not reader.needs_copy:
-        return lambda size: lambda start: reader.read(size, start)
+        return lambda size: lambda start: _check_again(reader.read(size, start), reader, facts)
 
     def read(size: int, start: int) -> Iterator[EdgePiece]:
         for low in range(start, facts["edges"], size):
@@ -197,6 +198,28 @@ def _piece_reader(journal: Journal, reader: EdgeReader, facts: dict[str, Any]) -
             yield EdgePiece(ids.reshape(-1, 2), weight, low + count)
 
     return lambda size: lambda start: read(size, start)
+
+
+def _check_again(
+    pieces: Iterator[EdgePiece], reader: EdgeReader, facts: dict[str, Any]
+) -> Iterator[EdgePiece]:
+    """Yield pieces of a later pass. Kernels rely on ids in the range that the first pass has found."""
+    for piece in pieces:
+        if len(piece.edges) and not 0 <= piece.edges.min() <= piece.edges.max() <= facts["max_id"]:
+            raise file_changed(reader)
+        yield piece
+
+
+def file_changed(reader: EdgeReader) -> DatasetError:
+    """Return the error for a file that another program has changed during the run.
+
+    Args:
+        reader: Reader of the file.
+    """
+    return DatasetError(
+        f"{reader.path} has changed while it was read: expected the same edges in each pass",
+        hint="run the command again when no other program writes the file",
+    )
 
 
 def _number_nodes(

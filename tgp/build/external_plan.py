@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from tgp.build.config import CoarsenConfig
 from tgp.build.external_input import check_number
+from tgp.build.mismatch import explain_settings
 from tgp.build.scratch import scratch_folder
 from tgp.build.summary import RunPlan
 from tgp.engine.external.buckets import MAX_BUCKETS, Limits
 from tgp.engine.external.levels import check_external
 from tgp.engine.schedule import Schedule
-from tgp.errors import DatasetError, InputError, StoreFullError
+from tgp.engine.unit_plan import DEFAULT_SHARD_SIZE
+from tgp.errors import DatasetError, InputError, StoreError, StoreFullError, StoreMismatchError
 from tgp.input_limits import physical_memory
 from tgp.sources.edge_files import EDGE_FILE_SUFFIXES, open_edges
 from tgp.sources.edge_reader import EdgeReader
+from tgp.store import HierarchySpec, StoreSpec, read_spec, spec_differences
 
 __all__ = [
     "BASE_BYTES",
     "check_config",
     "check_disk",
     "check_fits",
+    "check_store",
     "choose_limits",
     "estimate_run",
+    "make_spec",
     "plan_external",
 ]
 
@@ -90,13 +97,20 @@ def choose_limits(memory: int, num_nodes: int) -> Limits:
             f"the memory is too small{f' for {num_nodes:,} nodes' if num_nodes else ''}: expected at least {-(-least // 10**6)}MB, got "
             f"{memory // 10**6}MB",
             field="memory",
-            hint=f"allow --memory {-(-least // 10**6)}MB"
-            if num_nodes
-            else f"allow more, such as --memory {least * 5 // 4 // 10**6}MB",
+            hint=_hint_of_memory(least, num_nodes),
         )
     rest = memory - least + LEAST_REST
     piece = min(max(rest // BYTES_PER_PIECE_ENTRY, 1 << 10), 1 << 22)
     return Limits(piece, rest // BYTES_PER_BUCKET_ENTRY)
+
+
+def _hint_of_memory(least: int, num_nodes: int) -> str:
+    """Return what to do if the memory of a run is too small."""
+    if least > physical_memory():
+        return "use a machine with more memory: this one has less than that"
+    if num_nodes:
+        return f"allow --memory {-(-least // 10**6)}MB"
+    return f"allow more, such as --memory {least * 5 // 4 // 10**6}MB"
 
 
 def plan_external(config: CoarsenConfig) -> RunPlan:
@@ -108,8 +122,10 @@ def plan_external(config: CoarsenConfig) -> RunPlan:
     Raises:
         InputError: If a setting is not supported, or memory or disk are too small.
         DatasetError: If the file cannot be read.
+        StoreMismatchError: If the store has other settings.
     """
     schedule, reader, memory = check_config(config)
+    check_store(config, schedule, reader)
     plan = estimate_run(config, schedule, reader, reader.count_nodes())
     check_number(plan.num_nodes, reader)
     choose_limits(memory, plan.num_nodes)
@@ -141,12 +157,70 @@ def check_config(config: CoarsenConfig) -> tuple[Schedule, EdgeReader, int]:
     (schedule,) = config.schedules
     check_external(schedule)
     assert config.memory is not None
+    _check_memory(config.memory)
     choose_limits(config.memory, 0)
     reader = open_edges(Path(config.dataset))
     check_number(reader.num_nodes or 0, reader)
     choose_limits(config.memory, reader.num_nodes or 0)
     _check_buckets(config.memory, reader)
     return schedule, reader, config.memory
+
+
+def check_store(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader) -> None:
+    """Check that an existing store has the settings of a run, before the file is read. The graphs are compared after that.
+
+    Args:
+        config: Settings of the run.
+        schedule: Schedule of the levels.
+        reader: Reader of the file.
+
+    Raises:
+        StoreMismatchError: If the store has other settings.
+        StoreError: If the path is a file, or a directory that cannot be written.
+    """
+    path = config.path
+    if path.exists() and not (path.is_dir() and os.access(path, os.W_OK | os.X_OK)):
+        reason = os.strerror(errno.EACCES) if path.is_dir() else "expected a directory, got a file"
+        raise StoreError(f"cannot write {path}: {reason}", path=path, hint="Choose another directory.")
+    stored = None if config.force else read_spec(config.path)
+    if stored is None:
+        return
+    differences = spec_differences(stored, make_spec(config, schedule, reader, stored.data_digest))
+    if differences:
+        message = f"{config.path} holds a store of other data or settings"
+        raise explain_settings(StoreMismatchError(message, differences=differences, path=str(config.path)))
+
+
+def make_spec(config: CoarsenConfig, schedule: Schedule, reader: EdgeReader, digest: str) -> StoreSpec:
+    """Return the specification of the store of a run.
+
+    Args:
+        config: Settings of the run.
+        schedule: Schedule of the levels.
+        reader: Reader of the file.
+        digest: Digest of the input graph.
+    """
+    description = {
+        "source": "local",
+        "name": reader.path.resolve().name,
+        "shard_size": config.shard_size or DEFAULT_SHARD_SIZE,
+    }
+    (name,) = config.hierarchy_names
+    hierarchy = HierarchySpec(name, schedule.to_json(), config.seed, engine=schedule.revision, metrics=False)
+    stored = None if config.force else read_spec(config.path)
+    shard_edges = config.shard_edges or (None if stored is None else stored.shard_edges)
+    return StoreSpec(description, digest, 1, (0, 1), "fast", (hierarchy,), shard_edges=shard_edges)
+
+
+def _check_memory(memory: int) -> None:
+    """Check that the machine has the memory that a run may use. With more, the system would end the run when its memory is full."""
+    total = physical_memory()
+    if memory > total:
+        raise InputError(
+            f"this machine or control group (cgroup) has less memory: expected at most {total // 10**6}MB, got {memory // 10**6}MB",
+            field="memory",
+            hint="allow less, or --memory auto for four fifths of the memory",
+        )
 
 
 def _check_buckets(memory: int, reader: EdgeReader) -> None:

@@ -23,7 +23,7 @@ from tgp._version import __version__
 from tgp.build import unit_graphs
 from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
-from tgp.build.jobs import ENGINE_LOCK, accept_job, job_header, portable_errors
+from tgp.build.jobs import ENGINE_LOCK, accept_job, job_header, job_threads, portable_errors
 from tgp.build.progress import Step
 from tgp.build.worker_functions import describe_worker
 from tgp.engine.external.levels import RANGE_FUNCTIONS
@@ -138,7 +138,8 @@ class ClusterRanges:
             ClusterError: If the cluster failed, or a worker does not see the files of the client. Errors of the function are raised
                 unchanged.
         """
-        header = job_header([], remote=True, threads=self.threads) | {
+        base = job_header([], remote=True, threads=self.threads, per_machine=self.pool.per_machine())
+        header = base | {
             "format": TASK_FORMAT,
             "function": function.__name__,
             "arrays": {name: _describe(array) for name, array in (arrays or {}).items()},
@@ -208,7 +209,7 @@ def run_range(task: Mapping[str, Any]) -> dict[str, Any]:
             )
         arrays = {name: _map(*described) for name, described in task["arrays"].items()}
         _wait_for_rows(task["job"])
-        with ENGINE_LOCK, limit_threads(task["threads"]):
+        with ENGINE_LOCK, limit_threads(job_threads(task)):
             result = _FUNCTIONS[task["function"]](task["job"], arrays)
         failpoint("range:computed")
         numbers, written = {}, {}

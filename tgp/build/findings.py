@@ -69,7 +69,7 @@ class Finding:
 
     Args:
         kind: Kind of problem: ``"failed"``, ``"weights"``, ``"stalled"``, ``"collapsed"``, ``"empty"``, ``"torn"``,
-            ``"joined"``, ``"dropped"``, ``"singletons"``, ``"size"``, ``"files"`` or ``"core"``.
+            ``"joined"``, ``"dropped"``, ``"singletons"``, ``"size"``, ``"files"``, ``"memory"`` or ``"core"``.
         hierarchy: Name of the hierarchy; ``None`` for a problem of the input graphs.
         level: Number of the level, from 1; ``None`` for a problem of the whole hierarchy or of the input graphs.
         text: Sentence that says what is wrong and how much of the data it concerns.

@@ -26,7 +26,7 @@ from tgp.build.compilation import kernels_of, watch_compilation
 from tgp.build.unit_graphs import read_unit_graphs
 from tgp.build.unit_levels import coarsen_unit, needed_fields
 from tgp.build.worker_functions import describe_worker
-from tgp.build.workers import usable_cores
+from tgp.build.workers import choose_threads, usable_cores
 from tgp.engine.carry import CarryStep
 from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.methods import METHODS
@@ -49,6 +49,7 @@ __all__ = [
     "accept_job",
     "figure_kernels",
     "job_header",
+    "job_threads",
     "make_job",
     "make_thread_job",
     "portable_errors",
@@ -58,8 +59,9 @@ __all__ = [
     "warm_up",
 ]
 
-PROTOCOL = 3
-"""Number that changes when the keys of a job or of its result change. 2 adds the attributes of levels, 3 the number of threads."""
+PROTOCOL = 4
+"""Number that changes when the keys of a job or of its result change. 2 adds the attributes of levels, 3 the number of threads, 4 the
+number of worker processes on a machine."""
 
 ENGINE_LOCK = threading.Lock()
 """Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
@@ -96,6 +98,7 @@ def job_header(
     remote: bool = False,
     steps: Iterable[CarryStep] = (),
     threads: int | None = None,
+    per_machine: int = 1,
 ) -> Job:
     """Return the values that all jobs of a run share.
 
@@ -105,6 +108,7 @@ def job_header(
         remote: True if the jobs run in other processes.
         steps: Attributes of the levels.
         threads: Largest number of threads of the engine; ``None`` if only the environment of the worker limits them.
+        per_machine: Number of remote worker processes that share the cores of a machine.
     """
     schedules = list(schedules)
     aliases = sorted({level.method for schedule in schedules for level in schedule})
@@ -124,6 +128,7 @@ def job_header(
         "remote": remote,
         "carry": [step.to_json() for step in steps],
         "threads": threads,
+        "per_machine": per_machine,
     }
 
 
@@ -222,7 +227,7 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
         (schedule,) = accept_job(job)
         unit, name = job["unit"], job["name"]
         writer, graphs = _writer_and_graphs(job)
-        with ENGINE_LOCK, limit_threads(job["threads"]):
+        with ENGINE_LOCK, limit_threads(job_threads(job)):
             hierarchy, failed, metrics = coarsen_unit(
                 graphs, schedule, writer.spec, name, steps=_carry_steps(job), metrics=job["metrics"]
             )
@@ -231,6 +236,15 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
         record = writer.write_hierarchy(unit, name, hierarchy, metrics=metrics, failures=failures)
         report = JobReport(unit, name, graphs.num_graphs, record.shard.size, record.shard.sha256)
         return dataclasses.asdict(report)
+
+
+def job_threads(job: Mapping[str, Any]) -> int:
+    """Return the largest number of threads of a job. The processes of a machine use no more threads than there are cores.
+
+    Args:
+        job: Job with the values of :func:`job_header`.
+    """
+    return choose_threads(job["threads"] or usable_cores(), job["per_machine"])
 
 
 def warm_up(header: Mapping[str, Any]) -> float:

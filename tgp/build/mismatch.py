@@ -16,7 +16,7 @@ from tgp.store.format import constants as store_format
 from tgp.store.format.schema import FieldInfo
 from tgp.store.write.writer import REBUILD
 
-__all__ = ["check_foreign_parts", "check_same_store", "explain_mismatch", "foreign_parts"]
+__all__ = ["check_foreign_parts", "check_same_store", "explain_mismatch", "explain_settings", "foreign_parts"]
 
 
 MOST_BYTES = 256 * 10**6
@@ -60,20 +60,32 @@ def explain_mismatch(
         An error with the same summary.
     """
     rebuild = f"{'All jobs of an array need the same data and options. ' if array_job else ''}{REBUILD}"
-    kinds = {difference.what for difference in error.differences}
-    if "graphs" not in kinds:
-        hint = rebuild
-        if kinds <= {"bounds", "profile", "shard_edges"}:
-            hint = f"Leave out --shard-size, --shard-edges and --profile to use those of the store. {rebuild}"
-        elif all(difference.hierarchy for difference in error.differences):
-            hint = f"Add it to the store as another hierarchy with --name OTHER. {rebuild}"
-        return _replace(error, list(error.differences), hint)
+    if all(difference.what != "graphs" for difference in error.differences):
+        return explain_settings(error, rebuild)
     found = _compare_graphs(str(error.path), table)
     unexplained = (
         error.differences[0].what == "graphs"
     )  # no setting of the dataset differs, which would be first
     kept = [d for d in error.differences if d.what != "graphs" or unexplained or not found]
     return _replace(error, kept + found, f"{_hint(asked)} {rebuild}" if unexplained else rebuild)
+
+
+def explain_settings(error: StoreMismatchError, rebuild: str = REBUILD) -> StoreMismatchError:
+    """Add a hint that fits to an error about a store of the same graphs with other settings.
+
+    Args:
+        error: The error.
+        rebuild: Sentence that says how the store is written again.
+
+    Returns:
+        An error with the same summary.
+    """
+    hint = rebuild
+    if {difference.what for difference in error.differences} <= {"bounds", "profile", "shard_edges"}:
+        hint = f"Leave out --shard-size, --shard-edges and --profile to use those of the store. {rebuild}"
+    elif all(difference.hierarchy for difference in error.differences):
+        hint = f"Add it to the store as another hierarchy with --name OTHER. {rebuild}"
+    return _replace(error, list(error.differences), hint)
 
 
 def _replace(error: StoreMismatchError, differences: list[Difference], hint: str) -> StoreMismatchError:

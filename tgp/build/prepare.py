@@ -218,7 +218,14 @@ def make_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) 
     if pool.kind != "remote":
         threads = choose_threads(threads, pool.processes)
     remote = pool.kind != "threads"
-    return job_header(schedules, metrics=config.metrics, remote=remote, steps=context.steps, threads=threads)
+    return job_header(
+        schedules,
+        metrics=config.metrics,
+        remote=remote,
+        steps=context.steps,
+        threads=threads,
+        per_machine=pool.per_machine(),
+    )
 
 
 def _typed_settings(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tgp.engine.external.journal import JOURNAL, LOCK, Journal
-from tgp.errors import DatasetError, GraphError, InputError
+from tgp.errors import DatasetError, GraphError, InputError, StoreMismatchError
 from tgp.store.io.failpoint import failpoint
 from tgp.store.io.portable import close_locked, lock_file
 
@@ -71,13 +71,13 @@ def open_scratch(folder: Path, key: str) -> Iterator[Journal]:
         The journal of the run.
 
     Raises:
-        InputError: If another run uses the folder.
+        InputError: If another run uses the folder, or if it is not a folder of temporary files.
     """
     with _lock(folder):
         journal = Journal(folder, key, failpoint)
         try:
             yield journal
-        except (InputError, DatasetError, GraphError):
+        except (InputError, DatasetError, GraphError, StoreMismatchError):
             journal.remove()
             raise
         journal.remove()
@@ -87,6 +87,12 @@ def open_scratch(folder: Path, key: str) -> Iterator[Journal]:
 def _lock(folder: Path) -> Iterator[None]:
     """Lock a folder, if the file system has locks."""
     while True:
+        if not _is_scratch(folder):
+            raise InputError(
+                f"{folder} is needed for temporary files: expected no such path, or the folder of an earlier run, got something else",
+                field="out",
+                hint="move it, or write to another directory",
+            )
         folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         try:
@@ -105,6 +111,17 @@ def _lock(folder: Path) -> Iterator[None]:
                 return
         finally:
             close_locked(descriptor)
+
+
+def _is_scratch(folder: Path) -> bool:
+    """Return True if a path is free, or is an empty folder or one that a run has locked before. Its content may be deleted."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return not folder.is_symlink()
+    except NotADirectoryError:
+        return False
+    return not names or LOCK in names
 
 
 def _is_same_file(descriptor: int, path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,16 @@ class EdgeReader:
     def _read(self, size: int, position: int) -> Iterator[EdgePiece]:
         raise NotImplementedError
 
+    def check_complete(self, num_edges: int) -> None:
+        """Check that a file is not truncated, after all of its edges were read.
+
+        Args:
+            num_edges: Number of edges that were read.
+
+        Raises:
+            DatasetError: If the file declares more edges.
+        """
+
     def estimate_edges(self) -> tuple[int, int]:
         """Return the estimated number of edges and of nodes, from the header or the first lines."""
         raise NotImplementedError
@@ -105,6 +116,8 @@ def translate_errors(path: Path) -> Iterator[None]:
     except READ_ERRORS as error:
         if isinstance(error, TgpError):
             raise
+        if isinstance(error, OSError) and error.errno is not None:  # the file itself may be sound
+            raise DatasetError(f"{path} cannot be read: {os.strerror(error.errno)}") from error
         hint = "the file may be truncated: compare its size with the original, or get it again"
         raise DatasetError(f"{path} cannot be read: {describe(error)}", hint=hint) from error
 

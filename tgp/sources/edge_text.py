@@ -16,13 +16,14 @@ from tgp.input_limits import decompress
 from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.sources.edge_reader import EdgePiece, EdgeReader, check_weights
 
-__all__ = ["TextReader", "parse_edge_text"]
+__all__ = ["TextReader", "check_declared_edges", "find_declared_edges", "parse_edge_text"]
 
 _INTEGERS = re.compile(r"[0-9,; \t\n]*")
 _SEPARATORS = str.maketrans(",;", "  ")
 _BLANKS = "\ufeff \t\r\v\f"
 """Characters in front of a line, with the byte order mark that some programs write at the start of a file."""
 
+_DECLARED = re.compile(r"^p[ \t]+sp[ \t]+\d+[ \t]+(\d{1,18})[ \t\r]*$", re.MULTILINE)
 _MAX_ID = np.iinfo(np.int64).max
 _MAX_LINE = 10_000
 _BYTES_PER_LINE = 16
@@ -31,13 +32,16 @@ _BYTES_PER_LINE = 16
 _CHUNK = 1 << 20
 
 
-def parse_edge_text(path: Path | str, text: str, before: int = 0) -> tuple[LongArray, FloatArray]:
-    """Parse whole lines ``u v`` or ``u v weight``, separated by blanks, commas or semicolons. Comments are left out.
+def parse_edge_text(
+    path: Path | str, text: str, before: int = 0, has_edges: bool = False
+) -> tuple[LongArray, FloatArray]:
+    """Parse whole lines ``u v`` or ``u v weight``, separated by blanks, commas or semicolons. Comments and headings are left out.
 
     Args:
         path: Name of the file for messages.
         text: The lines.
         before: Number of lines before them.
+        has_edges: True if there is an edge before them, so that there are no more headings.
 
     Returns:
         The ids, two for each edge, and the weights of the lines that have one.
@@ -46,7 +50,35 @@ def parse_edge_text(path: Path | str, text: str, before: int = 0) -> tuple[LongA
         DatasetError: If a line has another form.
     """
     found = _parse_integers(text)
-    return _parse_lines(path, before, text) if found is None else found
+    return _parse_lines(path, before, text, has_edges) if found is None else found
+
+
+def find_declared_edges(text: str) -> int:
+    """Return the number of edges that the line ``p sp NODES EDGES`` of a DIMACS file of roads declares; 0 if there is no such line.
+
+    Args:
+        text: Start of the file.
+    """
+    found = _DECLARED.search(text)
+    return 0 if found is None else int(found[1])
+
+
+def check_declared_edges(path: Path, declared: int, num_edges: int) -> None:
+    """Check that a file has as many edges as it declares.
+
+    Args:
+        path: File.
+        declared: Result of :func:`find_declared_edges`.
+        num_edges: Number of its edges.
+
+    Raises:
+        DatasetError: If it has fewer edges.
+    """
+    if num_edges < declared:
+        raise DatasetError(
+            f"{path} is truncated: expected {declared:,} edges as in its line 'p sp', got {num_edges:,}",
+            hint="get the file again",
+        )
 
 
 def _parse_integers(text: str) -> tuple[LongArray, FloatArray] | None:
@@ -62,11 +94,12 @@ def _parse_integers(text: str) -> tuple[LongArray, FloatArray] | None:
     return np.ascontiguousarray(table[:, :2]).ravel(), table[:, 2:].ravel().astype(np.float64)
 
 
-def _parse_lines(path: Path | str, before: int, text: str) -> tuple[LongArray, FloatArray]:
+def _parse_lines(path: Path | str, before: int, text: str, has_edges: bool) -> tuple[LongArray, FloatArray]:
     """Return ids and weights of lines of any kind. ``before`` is the number of lines before them."""
     ids, weights = array("q"), array("d")
     for number, line in enumerate(text.split("\n"), before + 1):
-        if _is_edge(line):
+        # After the first edge, a line that is neither an edge nor a comment is damaged.
+        if _is_edge(line) or ((has_edges or ids) and not _is_comment(line)):
             u, v, *weight = _parse_edge(path, number, line)
             ids.extend((u, v))
             weights.extend(weight)
@@ -78,6 +111,12 @@ def _is_edge(line: str) -> bool:
     text = line.lstrip(_BLANKS)
     word = text[:1]
     return word.isdigit() or (word in ("a", "e") and text[1:2] == " ") or _starts_with_number(text)
+
+
+def _is_comment(line: str) -> bool:
+    """Return True for empty lines, comments, and the lines 'p' and 'c' of DIMACS files."""
+    text = line.strip(_BLANKS + ",;")
+    return not text or text[0] in "#%cp/" or text.startswith("--")
 
 
 def _starts_with_number(text: str) -> bool:
@@ -120,11 +159,13 @@ class TextReader(EdgeReader):
     def __init__(self, path: Path, num_nodes: int | None = None) -> None:
         super().__init__(path)
         self.num_nodes, self.has_holes = num_nodes, num_nodes is None
+        self._has_edges = False
+        """True if edges have been read before the current position."""
         self._bytes_read = 0
         """Number of bytes of the file that the last call of :meth:`read` has read."""
 
     def _read(self, size: int, position: int) -> Iterator[EdgePiece]:
-        rest = b""
+        rest, self._has_edges = b"", position > 0
         with self.path.open("rb") as stored, decompress(stored, self.path.suffix) as file:
             _skip(file, position)
             while data := file.read(max(size * _BYTES_PER_LINE, 64)):
@@ -142,6 +183,10 @@ class TextReader(EdgeReader):
             if rest:
                 yield self._parse(rest, position + len(rest))
 
+    def check_complete(self, num_edges: int) -> None:
+        """Check that a DIMACS file has as many edges as it declares."""
+        check_declared_edges(self.path, find_declared_edges(self.read_text(1 << 16)), num_edges)
+
     def read_text(self, size: int) -> str:
         """Return the first ``size`` bytes of the text."""
         with self.path.open("rb") as stored, decompress(stored, self.path.suffix) as file:
@@ -157,6 +202,7 @@ class TextReader(EdgeReader):
         else:
             found, values = self._parse_other(text, position - len(text))
             edges = found.reshape(-1, 2)
+        self._has_edges = self._has_edges or len(edges) > 0
         where = f"{self.path}, text that ends at byte {position}"
         if len(values) not in (0, len(edges)):
             raise DatasetError(f"{where}: expected a weight on all lines or on none, got both kinds of lines")
@@ -173,9 +219,9 @@ class TextReader(EdgeReader):
             where = f"{self.path}, text from byte {start} to {start + len(text)}"
             raise DatasetError(f"{where}: expected text, got other bytes: {error}") from error
         try:
-            return parse_edge_text(self.path, lines)
+            return parse_edge_text(self.path, lines, 0, self._has_edges)
         except DatasetError:  # again, with the number of the first line
-            return parse_edge_text(self.path, lines, self._count_lines(start))
+            return parse_edge_text(self.path, lines, self._count_lines(start), self._has_edges)
 
     def _count_lines(self, position: int) -> int:
         """Return the number of lines before a position."""

@@ -18,7 +18,7 @@ from tgp.sources.arrays import read_npz
 from tgp.sources.edge_files import open_edges
 from tgp.sources.edge_folders import find_raw_edges
 from tgp.sources.edge_reader import EdgeReader
-from tgp.sources.edge_text import parse_edge_text
+from tgp.sources.edge_text import check_declared_edges, find_declared_edges, parse_edge_text
 from tgp.sources.graphml import read_graphml
 from tgp.sources.names import EDGE_LIST_SUFFIXES
 from tgp.sources.tables import join_tables, table_from_arrays
@@ -253,9 +253,10 @@ def _parse_edges(
     """Return the ids of all lines, flat, and the weights if there are any."""
     ids: list[LongArray] = []
     weights: list[FloatArray] = []
-    number = 0
+    number = declared = 0
     for text in _read_lines(path, file):
-        found = parse_edge_text(path, text, number)
+        declared = declared or (0 if ids else find_declared_edges(text))
+        found = parse_edge_text(path, text, number, any(map(len, ids)))
         number += text.count("\n")
         budget.charge(_EDGE_BYTES * len(found[0]) // 2, path, "the list of edges")
         ids.append(found[0])
@@ -263,6 +264,7 @@ def _parse_edges(
     num_ids, num_weights = (sum(map(len, parts)) for parts in (ids, weights))
     if not num_ids:
         raise DatasetError(f"{path} holds no edges", hint="an edge list has lines 'u v' or 'u v weight'")
+    check_declared_edges(path, declared, num_ids // 2)
     if num_weights not in (0, num_ids // 2):
         raise DatasetError(f"{path}: expected a weight on all lines or on none, got both kinds of lines")
     values = np.concatenate(weights)
