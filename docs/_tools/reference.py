@@ -1,4 +1,4 @@
-"""Write the generated pages: poolers, help of the commands, API pages, list of decisions, charts of performance.md.
+"""Write the generated pages: poolers, help of the commands, API pages, list of decisions, charts of tables.
 
 python docs/_tools/reference.py          # write
 python docs/_tools/reference.py --check  # exit 1 if a page is out of date

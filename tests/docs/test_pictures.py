@@ -133,7 +133,7 @@ def test_a_chart_has_the_figures_of_the_table(charts):
 
 
 def test_lengths_of_bars_are_proportional(charts):
-    chart = charts.Chart("speed", ("set", "schedule"), "set schedule", {"graphs/s": "tgp"})
+    chart = charts.Chart("speed", ("set", "schedule"), ("set", "schedule"), {"graphs/s": "tgp"})
     page = "| set | schedule | graphs/s |\n|---|---|---|\n| x | a | 200 |\n| x | b | 50 |\n"
     root = ElementTree.fromstring(charts.draw_chart(chart, page))
     long, short = (float(bar.get("width")) for bar in root.iter(f"{SVG}rect"))
@@ -148,10 +148,21 @@ def test_a_chart_without_its_table_is_an_error(charts):
         charts.read_chart(chart, "no table")
 
 
+def test_markup_and_units_of_cells(charts):
+    page = "| edges | memory |\n|---|---|\n| 2 * 10<sup>12</sup> | 2 GB |\n| 3 | 145 MB |\n| 4 | 7 kB |\n"
+    chart = charts.Chart("memory", ("edges", "memory"), "edges", {"memory": "tgp"})
+    groups = charts.read_chart(chart, page)
+    assert groups[0] == ("2 * 10¹²", ["2 GB"])
+    assert [charts.value_of(cells[0]) for _, cells in groups] == [2000, 145, 0.007]
+    assert charts.value_of("2 levels") is None
+
+
 def test_charts_stand_above_their_tables(charts):
-    page = (DOCS / "performance.md").read_text()
     for name, chart in charts.CHARTS.items():
         assert len(chart.title) <= 50, f"{name}: the title must fit a narrow page"
-        picture = page.index(f"(img/charts/{name}.svg)")
+        page = (DOCS / chart.page).read_text().replace("`", "")
+        picture = page.index(f"img/charts/{name}.svg)")
         header = re.search(r"^\| " + r" \| ".join(map(re.escape, chart.columns)) + r" \|", page, flags=re.M)
-        assert 0 < header.start() - picture < 200, name
+        between = page[picture : header.start()].partition(")")[2]
+        words = re.sub(r"!\[.*?\]\(.*?\)|</?(details|summary).*", "", between)
+        assert not words.strip(), f"{name}: no text between the chart and its table"
