@@ -1,4 +1,4 @@
-"""Pictures of the poolers and charts: they show what the code computes and what the tables say, on light and dark pages."""
+"""Pictures of the poolers, charts and flow charts: they show what the code computes and what the tables say, on light and dark pages."""
 
 import re
 from pathlib import Path
@@ -45,6 +45,7 @@ FILES = sorted(
     [
         *(DOCS / "img/poolers").iterdir(),
         *(DOCS / "img/charts").iterdir(),
+        *(DOCS / "img/flows").iterdir(),
         *(DOCS / "img").glob("*y.svg"),
         DOCS / "img" / "leaderboard.svg",
     ]
@@ -166,3 +167,29 @@ def test_charts_stand_above_their_tables(charts):
         between = page[picture : header.start()].partition(")")[2]
         words = re.sub(r"!\[.*?\]\(.*?\)|</?(details|summary).*", "", between)
         assert not words.strip(), f"{name}: no text between the chart and its table"
+
+
+def test_boxes_and_texts_of_flow_charts_are_inside_the_picture(tool):
+    flows = tool("flows")
+    for name, flow in flows.FLOWS.items():
+        root = ElementTree.fromstring(flows.draw_flow(flow))
+        boxes = [
+            tuple(float(box.get(key)) for key in ("x", "y", "width", "height"))
+            for box in root.iter(f"{SVG}rect")
+        ]
+        assert len(boxes) == len(flow.boxes)
+        assert all(x > 0 and x + width < flows.WIDTH for x, _, width, _ in boxes), name
+        for place, (x, y, width, _) in enumerate(boxes):
+            same_row = [box for box in boxes[place + 1 :] if abs(box[1] - y) < 1]
+            assert all(x + width + 5 < box[0] or box[0] + box[2] + 5 < x for box in same_row), name
+        drawn = {text.text for text in root.iter(f"{SVG}text")}
+        assert drawn == {box[0] for box in flow.boxes.values()} | {
+            words for *_, words in flow.arrows if words
+        }
+
+
+def test_arrows_of_a_flow_chart_connect_its_boxes(tool):
+    flows = tool("flows")
+    for flow in flows.FLOWS.values():
+        ends = [name for *pair, _ in flow.arrows for name in pair]
+        assert set(ends) == set(flow.boxes)
