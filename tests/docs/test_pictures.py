@@ -193,3 +193,11 @@ def test_arrows_of_a_flow_chart_connect_its_boxes(tool):
     for flow in flows.FLOWS.values():
         ends = [name for *pair, _ in flow.arrows for name in pair]
         assert set(ends) == set(flow.boxes)
+
+
+def test_values_beside_the_bars_are_inside_the_picture(charts):
+    page = "| size | memory |\n|---|---|\n| large | 23370 MB |\n| small | 1 MB |\n"
+    chart = charts.Chart("memory", ("size", "memory"), "size", {"memory": "tgp"})
+    root = ElementTree.fromstring(charts.draw_chart(chart, page))
+    ends = {text.text: float(text.get("x")) + 8 * len(text.text) for text in root.iter(f"{SVG}text")}
+    assert max(ends["23370 MB"], ends["1 MB"]) <= charts.WIDTH
