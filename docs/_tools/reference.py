@@ -1,4 +1,4 @@
-"""Write the generated pages: poolers, help of the commands, API pages, list of decisions, charts of performance.md.
+"""Write the generated pages: poolers, help of the commands, API pages, list of decisions, charts.
 
 python docs/_tools/reference.py          # write
 python docs/_tools/reference.py --check  # exit 1 if a page is out of date
@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from api_modules import API
 from charts import CHARTS, chart_file
+from flows import FLOWS, flow_file
 from pooler_pages import BASELINES, index_page, kinds_of_poolers, nav_lines, pooler_entries, pooler_page
 from release_tables import TABLES
 
@@ -204,6 +205,7 @@ PAGES: dict[str, Callable[[], str]] = {
     **{f"reference/poolers/{e.alias}.md": partial(pooler_page, e, NOTE) for e in pooler_entries()},
     **{name: partial(page_with_table, name) for name in TABLES},
     **{f"img/charts/{name}.svg": partial(chart_file, name) for name in CHARTS},
+    **{f"img/flows/{name}.svg": partial(flow_file, name) for name in FLOWS},
 }
 """Functions that return the text of each generated page, by path relative to docs."""
 
@@ -211,7 +213,8 @@ PAGES: dict[str, Callable[[], str]] = {
 def main() -> int:
     """Write the pages, or report those that are out of date; return the exit status."""
     made = {FOLDER.parent / name for name in PAGES}
-    left = sorted({*(FOLDER / "poolers").glob("*"), *(FOLDER.parent / "img" / "charts").glob("*")} - made)
+    folders = (FOLDER / "poolers", FOLDER.parent / "img" / "charts", FOLDER.parent / "img" / "flows")
+    left = sorted({path for folder in folders for path in folder.glob("*")} - made)
     stale = [f"{path.relative_to(FOLDER.parent)} (remove)" for path in left]
     if "--check" not in sys.argv:
         for path in left:

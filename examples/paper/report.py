@@ -32,7 +32,9 @@ def section(name: str, folder: Path) -> str:
     if not results.exists() or not table.exists():
         return ""
     about = json.loads(results.read_text(encoding="utf-8"))["about"]
-    facts = [f"{key.capitalize()}: {text}." for key, text in about.items() if key not in ("title", "command")]
+    facts = [
+        f"- **{key.capitalize()}:** {text}." for key, text in about.items() if key not in ("title", "command")
+    ]
     notes = folder / f"{name}.notes.md"
     parts = [
         f"## {about.get('title', name)}",

@@ -85,6 +85,8 @@ def mean(result: Result) -> float:
 
 
 def spread(values: Iterable[float]) -> str:
-    """Return mean and standard deviation."""
+    """Return mean and standard deviation, or the value itself if there is only one."""
     values = list(values)
+    if len(values) == 1:
+        return f"{values[0]:.1f}"
     return f"{statistics.fmean(values):.1f} ± {statistics.pstdev(values):.1f}"

@@ -61,6 +61,12 @@ def test_every_page_is_in_the_navigation():
     assert all(f"({Path(name).name})" in index for name in decisions)
 
 
+def test_titles_of_decisions_begin_with_their_numbers():
+    for page in sorted((DOCS / "decisions").glob("[0-9]*.md")):
+        title = page.read_text(encoding="utf-8").splitlines()[0]
+        assert re.match(rf"# {page.name[:4]} \w", title.replace("`", "")), page.name
+
+
 def test_every_term_of_the_glossary_is_in_order():
     terms = re.findall(r"^\*\*(.+)\*\*$", (DOCS / "glossary.md").read_text(), flags=re.M)
     assert len(terms) > 20 and terms == sorted(terms, key=str.lower)

@@ -1,4 +1,4 @@
-"""Pictures of the poolers and charts: they show what the code computes and what the tables say, on light and dark pages."""
+"""Pictures of the poolers, charts and flow charts: they show what the code computes and what the tables say, on light and dark pages."""
 
 import re
 from pathlib import Path
@@ -45,6 +45,7 @@ FILES = sorted(
     [
         *(DOCS / "img/poolers").iterdir(),
         *(DOCS / "img/charts").iterdir(),
+        *(DOCS / "img/flows").iterdir(),
         *(DOCS / "img").glob("*y.svg"),
         DOCS / "img" / "leaderboard.svg",
     ]
@@ -133,7 +134,7 @@ def test_a_chart_has_the_figures_of_the_table(charts):
 
 
 def test_lengths_of_bars_are_proportional(charts):
-    chart = charts.Chart("speed", ("set", "schedule"), "set schedule", {"graphs/s": "tgp"})
+    chart = charts.Chart("speed", ("set", "schedule"), ("set", "schedule"), {"graphs/s": "tgp"})
     page = "| set | schedule | graphs/s |\n|---|---|---|\n| x | a | 200 |\n| x | b | 50 |\n"
     root = ElementTree.fromstring(charts.draw_chart(chart, page))
     long, short = (float(bar.get("width")) for bar in root.iter(f"{SVG}rect"))
@@ -148,10 +149,55 @@ def test_a_chart_without_its_table_is_an_error(charts):
         charts.read_chart(chart, "no table")
 
 
+def test_markup_and_units_of_cells(charts):
+    page = "| edges | memory |\n|---|---|\n| 2 * 10<sup>12</sup> | 2 GB |\n| 3 | 145 MB |\n| 4 | 7 kB |\n"
+    chart = charts.Chart("memory", ("edges", "memory"), "edges", {"memory": "tgp"})
+    groups = charts.read_chart(chart, page)
+    assert groups[0] == ("2 * 10¹²", ["2 GB"])
+    assert [charts.value_of(cells[0]) for _, cells in groups] == [2000, 145, 0.007]
+    assert charts.value_of("2 levels") is None
+
+
 def test_charts_stand_above_their_tables(charts):
-    page = (DOCS / "performance.md").read_text()
     for name, chart in charts.CHARTS.items():
         assert len(chart.title) <= 50, f"{name}: the title must fit a narrow page"
-        picture = page.index(f"(img/charts/{name}.svg)")
+        page = (DOCS / chart.page).read_text().replace("`", "")
+        picture = page.index(f"img/charts/{name}.svg)")
         header = re.search(r"^\| " + r" \| ".join(map(re.escape, chart.columns)) + r" \|", page, flags=re.M)
-        assert 0 < header.start() - picture < 200, name
+        between = page[picture : header.start()].partition(")")[2]
+        words = re.sub(r"!\[.*?\]\(.*?\)|</?(details|summary).*", "", between)
+        assert not words.strip(), f"{name}: no text between the chart and its table"
+
+
+def test_boxes_and_texts_of_flow_charts_are_inside_the_picture(tool):
+    flows = tool("flows")
+    for name, flow in flows.FLOWS.items():
+        root = ElementTree.fromstring(flows.draw_flow(flow))
+        boxes = [
+            tuple(float(box.get(key)) for key in ("x", "y", "width", "height"))
+            for box in root.iter(f"{SVG}rect")
+        ]
+        assert len(boxes) == len(flow.boxes)
+        assert all(x > 0 and x + width < flows.WIDTH for x, _, width, _ in boxes), name
+        for place, (x, y, width, _) in enumerate(boxes):
+            same_row = [box for box in boxes[place + 1 :] if abs(box[1] - y) < 1]
+            assert all(x + width + 5 < box[0] or box[0] + box[2] + 5 < x for box in same_row), name
+        drawn = {text.text for text in root.iter(f"{SVG}text")}
+        assert drawn == {box[0] for box in flow.boxes.values()} | {
+            words for *_, words in flow.arrows if words
+        }
+
+
+def test_arrows_of_a_flow_chart_connect_its_boxes(tool):
+    flows = tool("flows")
+    for flow in flows.FLOWS.values():
+        ends = [name for *pair, _ in flow.arrows for name in pair]
+        assert set(ends) == set(flow.boxes)
+
+
+def test_values_beside_the_bars_are_inside_the_picture(charts):
+    page = "| size | memory |\n|---|---|\n| large | 23370 MB |\n| small | 1 MB |\n"
+    chart = charts.Chart("memory", ("size", "memory"), "size", {"memory": "tgp"})
+    root = ElementTree.fromstring(charts.draw_chart(chart, page))
+    ends = {text.text: float(text.get("x")) + 8 * len(text.text) for text in root.iter(f"{SVG}text")}
+    assert max(ends["23370 MB"], ends["1 MB"]) <= charts.WIDTH

@@ -161,8 +161,12 @@ def test_real_data_needs_a_folder(modules, capsys):
 def test_page(modules, start, tmp_path):
     report = runpy.run_path(str(FOLDER / "report.py"))
     start().run(cells_of(modules)[:2], lambda cell, _: {"value": 50.0})
+    toy = tmp_path / "toy.json"
+    about = {"title": "Toy", "budget": "two epochs", "data": "ten graphs"}
+    toy.write_text(json.dumps(json.loads(toy.read_text()) | {"about": about}))
     (tmp_path / "toy.notes.md").write_text("Seen and understood.\n")
     (tmp_path / "half.json").write_text('{"about": {}, "cells": {}}')  # no table yet
     page = report["main"](["--results", str(tmp_path), "--page", str(tmp_path / "page.md")]).read_text()
     assert page.startswith("# ") and page.count("\n## ") == 1
+    assert "- **Budget:** two epochs.\n- **Data:** ten graphs.\n" in page
     assert page.index("## Toy") < page.index("| mincut | 50 ± 2 | 50.0") < page.index("Seen and understood.")

@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urljoin
 
 import pytest
 
@@ -134,6 +134,14 @@ def test_wrong_searches(application, values):
 )
 def test_unknown_pages(application, name):
     assert application.respond(name, {}).status == 404
+
+
+@pytest.mark.parametrize("name", ["nothing", "graph/5", "graph/5/levels"])
+def test_links_of_error_pages_lead_to_the_pages_of_the_viewer(application, name):
+    text = application.respond(name, {}).body.decode()
+    links = {urljoin(f"/token/{name}", link) for link in re.findall(r'(?:href|src|action)="([^"]*)"', text)}
+    assert links == {f"/token/{page}" for page in ("", "graphs", *application_module._STATIC)}
+    assert all(application.respond(link.removeprefix("/token/"), {}).status == 200 for link in links)
 
 
 @pytest.mark.parametrize(("name", "values"), PAGES)

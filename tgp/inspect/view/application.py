@@ -122,7 +122,8 @@ class StoreApplication:
             package, kind = _STATIC[page]
             return Response(200, f"{kind}; charset=utf-8", static_text(page, package).encode())
         if page not in self._pages:
-            return self.error(404, "There is no such page.", as_json=page.endswith(".json"))
+            text, root = "There is no such page.", "../" * page.count("/")
+            return self.error(404, text, as_json=page.endswith(".json"), root=root)
         with self._lock:
             try:
                 if self._store is None or self._store.replaced:
@@ -141,7 +142,9 @@ class StoreApplication:
         """
         self._lock.acquire(timeout=timeout)
 
-    def error(self, status: int, text: str, hint: str | None = None, *, as_json: bool = False) -> Response:
+    def error(
+        self, status: int, text: str, hint: str | None = None, *, as_json: bool = False, root: str = ""
+    ) -> Response:
         """Return the answer to a request that failed.
 
         Args:
@@ -149,12 +152,13 @@ class StoreApplication:
             text: sentence that says what is wrong.
             hint: sentence that says what to do.
             as_json: return JSON instead of a page.
+            root: relative path from the folder of the address to that of the pages.
         """
         # Errors name the files of the store. The name of the store is enough here.
         text = text.replace(shown_location(self._location), self.name)
         if as_json:
             return _json({"error": text, "hint": hint}, status)
-        return self._page("error.html.jinja", status, text=text, hint=hint, query=Query())
+        return self._page("error.html.jinja", status, text=text, hint=hint, query=Query(), root=root)
 
     def _explain(self, error: Exception, *, as_json: bool) -> Response:
         hint = getattr(error, "hint", None)
@@ -171,7 +175,13 @@ class StoreApplication:
         return self.error(500, f"Unexpected {type(error).__name__}: {error}", as_json=as_json)
 
     def _page(self, template: str, status: int = 200, **values: Any) -> Response:
-        common = {"name": self.name, "version": __version__, "address": address, "search_for": Query}
+        common = {
+            "name": self.name,
+            "version": __version__,
+            "address": address,
+            "search_for": Query,
+            "root": "",
+        }
         text = render_page(template_environment(_PACKAGE), template, common | values)
         return Response(status, "text/html; charset=utf-8", text.encode())
 
