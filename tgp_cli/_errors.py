@@ -29,7 +29,6 @@ from tgp.errors import (
     StoreFullError,
     StoreMissingError,
     TgpError,
-    UnknownNameError,
     UserCodeError,
 )
 from tgp.text import inert_text
@@ -342,12 +341,4 @@ def _hint(error: BaseException) -> str | None:
         return "free some space and run the same command again."
     if isinstance(error, StoreMissingError):
         return "after an interrupted run, run the same 'tgp coarsen' command again: it continues."
-    if isinstance(error, UnknownNameError) and error.kind == "pooler":
-        from tgp.poolers import pooler_map
-
-        if error.name.lower() in pooler_map.entries:
-            return (
-                f"{error.name} is trained with the model and used as a layer; "
-                "'tgp poolers --precoarsenable' lists the poolers that can be precomputed."
-            )
     return None

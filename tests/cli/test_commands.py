@@ -376,6 +376,8 @@ def test_the_error_of_an_unfinished_store_has_a_hint(tmp_path):
     for command in ("inspect", "verify", "report"):
         result = invoke(command, tmp_path / "s")
         assert result.exit_code == 2 and "run the same" in result.stderr and "it continues" in result.stderr
+        text = " ".join(result.stderr.split())
+        assert f"{tmp_path / 's'} is unfinished" in text and f"'tgp status {tmp_path / 's'}'" in text
 
 
 def test_export(store, tmp_path):
