@@ -279,11 +279,13 @@ def _inert_usage_errors() -> Iterator[None]:
             error.message = inert_text(error.message, lines=True)
         if hasattr(error, "format_message"):
             width, first = terminal_width(sys.stderr), "Error: "  # Click prints it in front of the message
-            lines = [
-                part
-                for line in error.format_message().splitlines()
-                for part in wrap_text(first + line, width)
-            ]
+            message = error.format_message()
+            if (
+                type(error).__name__ == "MissingParameter"
+                and getattr(getattr(error, "param", None), "name", "") == "store"
+            ):
+                message += "\nHint: 'tgp inspect' lists the stores below ./pooled."
+            lines = [part for line in message.splitlines() for part in wrap_text(first + line, width)]
             text = "\n".join(line.removeprefix(first) for line in lines)
             error.format_message = lambda: text
         raise
