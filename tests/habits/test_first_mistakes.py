@@ -6,12 +6,13 @@ import torch
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 import tgp
-from tgp.data import PoolDataLoader, PooledDataset
+from tgp.data import LevelStore, PoolDataLoader, PooledDataset, PreCoarsening
 from tgp.data.convert import graphs_to_table
 from tgp.errors import DatasetError, InputError, ScheduleError, UnknownNameError
 from tgp.lift import BaseLift
 from tgp.poolers import get_pooler
 from tgp.select import SelectOutput
+from tgp.testing import check_method, check_pooler
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -139,3 +140,23 @@ def test_edges_between_nodes_with_names(tmp_path):
     with pytest.raises(DatasetError, match=r"friends\.txt holds no edges") as caught:
         tgp.coarsen(str(tmp_path / "friends.txt"), "graclus")
     assert "networkx.read_edgelist" in caught.value.hint
+
+
+def test_attribute_that_no_graph_has():
+    with pytest.raises(UnknownNameError, match="Unknown attribute 'y'") as caught:
+        PreCoarsening("graclus", carry="y=mean")(graph())
+    assert caught.value.valid == ["edge_index", "x"]
+
+
+def test_level_store_of_a_path():
+    with pytest.raises(InputError, match="dataset must be a PooledDataset, got str"):
+        LevelStore("pooled/regions", level=1)
+
+
+@pytest.mark.parametrize("options", [{"only": ["shape"]}, {"exceptions": {"shape": "by design"}}])
+def test_checks_that_do_not_exist(options):
+    # Ran nothing and passed.
+    with pytest.raises(UnknownNameError, match=r"'shape'\. Did you mean 'shapes'"):
+        check_pooler("topk", **options)
+    with pytest.raises(UnknownNameError, match=r"Unknown check 'shape'"):
+        check_method("graclus", **options)
