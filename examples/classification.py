@@ -68,7 +68,7 @@ def evaluate(net: Net, loader: DataLoader) -> tuple[float, float]:
 def train(graphs: list, pooler: str, epochs: int, seed: int = 0) -> float:
     """Train on 70 % of the graphs. Return the test accuracy (20 %) of the epoch with the best validation loss (10 %)."""
     torch.manual_seed(seed)
-    transform = pooler_map[pooler].data_transforms() or (lambda graph: graph)
+    transform = getattr(pooler_map.get(pooler), "data_transforms", lambda: None)() or (lambda graph: graph)
     chosen = [transform(graphs[i].clone()) for i in torch.randperm(len(graphs)).tolist()]
     low, high = int(0.7 * len(graphs)), int(0.8 * len(graphs))
     train_loader = DataLoader(chosen[:low], batch_size=32, shuffle=True, drop_last=low > 32)

@@ -83,9 +83,18 @@ class TgpError(Exception):
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(inert_text(message, lines=True))
+        if hint is not None:
+            self.add_hint(hint)
+
+    def add_hint(self, hint: str) -> None:
+        """Set the hint of an error that has none. A traceback shows it below the message.
+
+        Args:
+            hint: what the user can do about the error.
+        """
         self.hint = hint
-        if hint is not None and sys.version_info >= (3, 11):
-            self.add_note(f"Hint: {inert_text(hint, lines=True)}")  # shown below the message in a traceback
+        if sys.version_info >= (3, 11):
+            self.add_note(f"Hint: {inert_text(hint, lines=True)}")
 
 
 class InputError(TgpError, ValueError):
@@ -109,14 +118,17 @@ class UnknownNameError(TgpError, ValueError):
         kind: kind of the name in the message, such as ``"pooler"``.
         name: name that was given.
         valid: names that exist. The most similar one is stored as ``nearest``.
-        suggest: suggest the most similar name in the message; otherwise ``nearest`` is ``None``.
+        suggest: suggest the most similar name in the message, or the name that is given here. If it is ``False``,
+            ``nearest`` is ``None``.
     """
 
-    def __init__(self, kind: str, name: str, valid: Iterable[str], *, suggest: bool = True) -> None:
+    def __init__(self, kind: str, name: str, valid: Iterable[str], *, suggest: bool | str = True) -> None:
         self.kind = kind
         self.name = name
         self.valid = sorted(str(v) for v in valid)
-        self.nearest = nearest(str(name), self.valid) if suggest else None
+        self.nearest = (
+            suggest if isinstance(suggest, str) else nearest(str(name), self.valid) if suggest else None
+        )
         guess = f" Did you mean {self.nearest!r}?" if self.nearest else ""
         super().__init__(f"Unknown {kind} {name!r}.{guess} Valid: {', '.join(self.valid)}.")
 

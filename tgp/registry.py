@@ -145,7 +145,7 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
         group: group of entry points with which other packages add entries; ``None`` if they cannot.
         of: class of which the objects of other packages must be instances.
         fallback: ``"package.module:function"`` that returns the entry of an alias which is neither in the table nor
-            provided by a package, or ``None``. Such entries can be looked up, but are not listed.
+            provided by a package, a hint why there is none, or ``None``. Such entries can be looked up, but are not listed.
 
     Examples:
         >>> numbers = LazyRegistry("number", (Entry("pi", "math:pi", "Circle"), Entry("e", "math:e", "Growth")))
@@ -208,9 +208,10 @@ class LazyRegistry(Mapping[str, T], Generic[T]):
         found = self.package_entries.by_alias.get(alias, ())
         if not found:
             other = None if self.fallback is None else load(self.fallback)(alias)
-            if other is not None:
-                return cast("Entry", other)
-            raise _UnknownKey(self.kind, alias, self, "; ".join(self.package_entries.unreadable))
+            if isinstance(other, Entry):
+                return other
+            hints = [*self.package_entries.unreadable, *([other] if other else ())]
+            raise _UnknownKey(self.kind, alias, self, "; ".join(hints))
         if len(found) > 1:
             packages = " and ".join(f"{entry.origin} ({entry.target})" for entry in found)
             raise PackageError(
@@ -374,7 +375,8 @@ class _UnknownKey(UnknownNameError, KeyError):
 
     def __init__(self, kind: str, name: str, valid: Mapping[str, Any], hint: str = "") -> None:
         super().__init__(kind, name, valid)
-        self.hint = hint or None
+        if hint:
+            self.add_hint(hint)
 
     def __str__(self) -> str:
         return str(self.args[0])

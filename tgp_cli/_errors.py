@@ -29,7 +29,6 @@ from tgp.errors import (
     StoreFullError,
     StoreMissingError,
     TgpError,
-    UnknownNameError,
     UserCodeError,
 )
 from tgp.text import inert_text
@@ -280,11 +279,13 @@ def _inert_usage_errors() -> Iterator[None]:
             error.message = inert_text(error.message, lines=True)
         if hasattr(error, "format_message"):
             width, first = terminal_width(sys.stderr), "Error: "  # Click prints it in front of the message
-            lines = [
-                part
-                for line in error.format_message().splitlines()
-                for part in wrap_text(first + line, width)
-            ]
+            message = error.format_message()
+            if (
+                type(error).__name__ == "MissingParameter"
+                and getattr(getattr(error, "param", None), "name", "") == "store"
+            ):
+                message += "\nHint: 'tgp inspect' lists the stores below ./pooled."
+            lines = [part for line in message.splitlines() for part in wrap_text(first + line, width)]
             text = "\n".join(line.removeprefix(first) for line in lines)
             error.format_message = lambda: text
         raise
@@ -342,12 +343,4 @@ def _hint(error: BaseException) -> str | None:
         return "free some space and run the same command again."
     if isinstance(error, StoreMissingError):
         return "after an interrupted run, run the same 'tgp coarsen' command again: it continues."
-    if isinstance(error, UnknownNameError) and error.kind == "pooler":
-        from tgp.poolers import pooler_map
-
-        if error.name.lower() in pooler_map.entries:
-            return (
-                f"{error.name} is trained with the model and used as a layer; "
-                "'tgp poolers --precoarsenable' lists the poolers that can be precomputed."
-            )
     return None

@@ -376,6 +376,14 @@ def test_the_error_of_an_unfinished_store_has_a_hint(tmp_path):
     for command in ("inspect", "verify", "report"):
         result = invoke(command, tmp_path / "s")
         assert result.exit_code == 2 and "run the same" in result.stderr and "it continues" in result.stderr
+        text = " ".join(result.stderr.split())
+        assert f"{tmp_path / 's'} is unfinished" in text and f"'tgp status {tmp_path / 's'}'" in text
+
+
+@pytest.mark.parametrize("command", ["verify", "report", "plot", "export", "status", "merge", "view"])
+def test_a_command_without_a_store_says_where_stores_are_listed(command):
+    result = invoke(command)
+    assert result.exit_code == 2 and "Hint: 'tgp inspect' lists the stores below ./pooled." in result.stderr
 
 
 def test_export(store, tmp_path):
@@ -423,4 +431,7 @@ def test_datasets(tmp_path):
     assert rows["molecules"]["local"] and rows["MUTAG"]["local"] and not rows["PROTEINS"]["local"]
     assert "REDDIT-BINARY" in invoke("datasets", "reddit").stdout
     assert "MUTAG" in invoke("datasets", "--local", "--root", tmp_path).stdout
-    assert "No dataset matches" in invoke("datasets", "zzz").stdout
+    nothing = invoke("datasets", "zzz")
+    assert "No dataset matches" in nothing.stdout and not nothing.stderr
+    assert "Hint: did you mean 'MUTAG'?" in invoke("datasets", "MUTAAG").stderr
+    assert not invoke("datasets", "MUTAAG", "--json").stderr

@@ -143,7 +143,7 @@ def test_data_that_cannot_be_stored_is_one_error_that_names_all():
         graphs_to_table([one, two])
     for name in ("'adj'", "'w'", "'parts'", "'z'", "'t'", "graph 1 does not", "'f' would be left out"):
         assert name in str(caught.value)
-    assert "exclude_keys=['adj', 'parts', 't', 'w', 'z']" in caught.value.hint
+    assert "exclude=['adj', 'parts', 't', 'w', 'z']" in caught.value.hint
     with pytest.warns(UserWarning, match="'f'"):
         table = graphs_to_table([one, two], exclude_keys=["adj", "parts", "t", "w", "z"])
     assert set(table.fields) == {"edge_index", "num_nodes"}

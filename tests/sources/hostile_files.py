@@ -71,7 +71,7 @@ arrays(
     no_edges={"edge_index": None, "x": np.eye(3)},
     edge_float={"edge_index": EDGES + 0.5},
     edge_nan={"edge_index": np.full((2, 2), np.nan)},
-    edge_three_rows={"edge_index": np.zeros((3, 2), int)},
+    edge_three_rows={"edge_index": np.zeros((3, 4), int)},
     edge_flat={"edge_index": np.zeros(4, int)},
     edge_uint64={"edge_index": EDGES.astype(np.uint64) + 2**63},
     edge_negative={"edge_index": EDGES - 1},

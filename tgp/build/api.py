@@ -105,7 +105,7 @@ def coarsen(
         type_graph: For ``HeteroData``: edges that methods see, ``"auto"``, ``"same"`` or ``"project"``.
         memory: Largest memory of the run, in bytes or as text such as ``"4GB"``, for one graph in a file of edges that may be larger
             than memory; ``"auto"`` is four fifths of the memory of the machine or cgroup. The levels are computed from temporary files
-            next to ``out``. Only `hem` can do this.
+            next to ``out``. Only ``hem``, ``kmis`` and ``graclus`` can do this.
 
     Returns:
         Dataset over the first hierarchy, for :class:`~tgp.data.PoolDataLoader`.

@@ -19,6 +19,7 @@ from tgp.errors import DatasetError
 from tgp.kernels.array_types import FloatArray, LongArray, WordArray
 from tgp.ragged.block_checks import MAX_NODES
 from tgp.sources.edge_reader import EdgePiece, EdgeReader
+from tgp.sources.edge_text import NO_EDGES_HINT
 
 __all__ = ["InputGraph", "check_number", "convert_edges", "file_changed"]
 
@@ -139,7 +140,7 @@ def _scan(journal: Journal, reader: EdgeReader) -> dict[str, Any]:
         for file in files:
             file.close()
     if not facts["edges"]:
-        hint = "an edge list has lines 'u v' or 'u v weight'" if reader.needs_copy else None
+        hint = NO_EDGES_HINT if reader.needs_copy else None
         raise DatasetError(f"{reader.path} holds no edges", hint=hint)
     reader.check_complete(facts["edges"])
     facts["complete"] = True

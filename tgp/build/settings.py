@@ -54,6 +54,11 @@ def parse_shard(text: str) -> tuple[int, int]:
     return job, jobs
 
 
+_OBJECT_HINT = (
+    "name the pooler and its parameters as text, such as 'graclus:order=index*3'; precoarsen and PreCoarsening also "
+    "accept pooler objects"
+)
+
 LEAST_BYTES_WITHOUT_UNIT = 10**6
 """Smallest number that is read as bytes if it has no unit. Smaller ones are megabytes in which the unit was forgotten."""
 
@@ -194,7 +199,10 @@ def _as_tuple(value: Any, name: str) -> tuple[Any, ...]:
     if isinstance(value, (str, Schedule)):
         return (value,)
     if not isinstance(value, Iterable):
-        raise InputError(f"{name} must be text or a list, got {value!r} ({type(value).__name__})", field=name)
+        kind = type(value).__name__
+        if hasattr(value, "forward"):
+            raise InputError(f"{name} must be text or a list, got {kind}", field=name, hint=_OBJECT_HINT)
+        raise InputError(f"{name} must be text or a list, got {value!r} ({kind})", field=name)
     return tuple(value)
 
 
@@ -203,6 +211,11 @@ def _schedule_text(value: Any) -> str:
         return str(value)
     if isinstance(value, str):
         return value
+    if hasattr(value, "forward"):
+        raise ScheduleError(
+            f"a schedule has the wrong type: expected text such as 'graclus*3', got {type(value).__name__}",
+            hint=_OBJECT_HINT,
+        )
     raise ScheduleError(
         f"a schedule has the wrong type: expected text such as 'graclus*3', got {type(value).__name__}: {value!r}",
         hint="write the levels of a hierarchy as one text, separated by commas: 'ndp,eigen:k=8'",

@@ -56,6 +56,8 @@ def chosen_levels(levels: Sequence[int] | None, depth: int, hierarchy: str | Non
     """Return the levels to read, from 1; all if ``None``."""
     if levels is None:
         return tuple(range(1, depth + 1))
+    if isinstance(levels, (int, str)):
+        raise InputError(f"levels must be a list of numbers, such as [1, 2], got {levels!r}", field="levels")
     chosen = tuple(int(level) for level in levels)
     if 0 in chosen:
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -39,6 +39,9 @@ _NUMBERS: dict[type, tuple[FieldForm, type]] = {
     int: ("int", np.int64),
     float: ("float", np.float64),
 }
+_NEEDED = ("edge_index", "num_nodes")
+"""Attributes that a graph cannot do without."""
+
 _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
 """Types of values that JSON can represent."""
 
@@ -59,7 +62,7 @@ class AttributeProblems:
     """
 
     def __init__(self) -> None:
-        self._errors: dict[str, str] = {}
+        self._errors: dict[str, DatasetError] = {}
         self._left_out: dict[str, str] = {}
 
     @contextmanager
@@ -70,7 +73,7 @@ class AttributeProblems:
         except LeftOutError as error:
             self._left_out[key] = str(error)
         except DatasetError as error:
-            self._errors[key] = str(error)
+            self._errors[key] = error
 
     def report(self) -> None:
         """Raise one error that names all attributes, or warn once.
@@ -80,15 +83,11 @@ class AttributeProblems:
         """
         if self._errors:
             names = sorted(self._errors)
-            reasons = "; ".join(self._errors[name] for name in names)
+            reasons = "; ".join(str(self._errors[name]) for name in names)
             count = f"{len(names)} attributes cannot be stored: " if len(names) > 1 else ""
             more = sorted(self._left_out)
             shown = f"; {', '.join(map(repr, more))} would be left out" if more else ""
-            raise DatasetError(
-                f"{count}{reasons}{shown}",
-                hint=f"leave {'them' if len(names) > 1 else 'it'} out with exclude_keys={names} (on the command line: "
-                f"{' '.join(f'--exclude {name}' for name in names)}), or set tensors of one type on all graphs",
-            )
+            raise DatasetError(f"{count}{reasons}{shown}", hint=self._hint(names))
         if self._left_out:
             reasons = "; ".join(self._left_out[name] for name in sorted(self._left_out))
             shown = ", ".join(map(repr, sorted(self._left_out)))
@@ -96,6 +95,19 @@ class AttributeProblems:
                 f"attributes were left out, because a store cannot hold them: {shown}. Reasons: {reasons}",
                 AttributeWarning,
             )
+
+    def _hint(self, names: Sequence[str]) -> str:
+        """Return what can be done about the attributes. Edges cannot be left out."""
+        own = [error.hint for error in self._errors.values() if error.hint]
+        spare = [name for name in names if name not in _NEEDED]
+        if not spare:
+            return "; ".join(dict.fromkeys(own)) or "set tensors of one type on all graphs"
+        leave = (
+            f"leave {'them' if len(spare) > 1 else 'it'} out with exclude={spare} (on the command line: "
+            f"{' '.join(f'--exclude {name}' for name in spare)}; in graphs_to_table: exclude_keys), "
+            "or set tensors of one type on all graphs"
+        )
+        return "; ".join(dict.fromkeys([*own, leave]))
 
 
 def check_presence(key: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -178,6 +190,8 @@ def field_of_values(key: str, values: Sequence[Any], owners: Sequence[Data] | No
     """
     if key == "num_nodes":
         return number_field(key, [int(n) for n in values], int)
+    if key == "edge_index":
+        _check_edge_shapes(values)
     kinds = {type(value) for value in values}
     if all(issubclass(kind, Tensor) for kind in kinds):
         return _tensor_field(key, values, owners)
@@ -198,6 +212,26 @@ def field_of_values(key: str, values: Sequence[Any], owners: Sequence[Data] | No
         return _text_field(key, [value.encode() for value in values], "str")
     except UnicodeEncodeError as error:
         raise LeftOutError(f"attribute {key!r} holds text that is not valid Unicode") from error
+
+
+def _check_edge_shapes(values: Iterable[Any]) -> None:
+    """Check that tensors of edges have two rows.
+
+    Args:
+        values: Edges of each graph. Values that are not tensors are not checked.
+
+    Raises:
+        DatasetError: If one of them has another shape.
+    """
+    for graph, value in enumerate(values):
+        if isinstance(value, Tensor) and (value.dim() != 2 or value.size(0) != 2):
+            turned = value.dim() == 2 and value.size(1) == 2
+            raise DatasetError(
+                f"attribute 'edge_index' must have shape [2, E] on graph {graph}, got {list(value.shape)}",
+                hint="transpose it: data.edge_index.t().contiguous()"
+                if turned
+                else "set two rows of node ids",
+            )
 
 
 def _without_numpy(value: Any) -> Any:
@@ -270,6 +304,10 @@ def field_from_slices(key: str, value: Any, slices: Any) -> Field:
         DatasetError: If the values cannot be stored; see :func:`field_of_values`.
     """
     if isinstance(value, Tensor):
+        if key == "edge_index":
+            _check_edge_shapes(
+                [value[..., slices[0] : slices[1]] if value.dim() and len(slices) > 1 else value]
+            )
         array = _to_numpy(key, value)
         axis = -1 if is_joined_last(key) else 0
         ptr = np.ascontiguousarray(torch.as_tensor(slices).cpu().numpy(), dtype=np.int64)

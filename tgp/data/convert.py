@@ -237,7 +237,9 @@ def _check_ids(field: Field, node_ptr: PtrArray) -> None:
         column = int(np.flatnonzero(wrong)[0])
         graph = find_run(field.ptr, column)
         raise DatasetError(
-            f"attribute {field.name!r} must hold node ids below {sizes[column]} on graph {graph}, "
+            f"attribute {field.name!r} must hold node ids in [0, {sizes[column]}) on graph {graph}, "
             f"got {ids[..., column].tolist()}",
-            hint="PyG treats attributes with 'index' in their name as node ids: rename it if it holds something else",
+            hint="ids count from 0 in each graph; set data.num_nodes if there are more nodes"
+            if field.name == "edge_index"
+            else "PyG treats attributes with 'index' in their name as node ids: rename it if it holds something else",
         )

@@ -92,9 +92,7 @@ class PooledDataset(DatasetDisplay, Dataset):
         carry: CarryLike = None,
     ) -> None:
         super().__init__(None, transform)
-        reader = (
-            open_store(store) if isinstance(store, str | os.PathLike | StoreReader) else StoreReader(store)
-        )
+        reader = open_store(store)
         self.reader = reader.load() if in_memory else reader
         self.hierarchy = chosen_hierarchy(reader, hierarchy)
         depth = 0 if self.hierarchy is None else reader.hierarchy(self.hierarchy).depth

@@ -17,7 +17,7 @@ from tgp.data.columns import values_by_graph
 from tgp.data.convert import graphs_to_table
 from tgp.engine.carry import CarryRules, CarryStep, resolve
 from tgp.engine.carry_fields import carry_fields
-from tgp.errors import InputError
+from tgp.errors import InputError, UnknownNameError
 from tgp.ragged import Assignment, EdgeList, GraphTable, Hierarchy, Level
 from tgp.ragged.offsets import offsets
 
@@ -32,7 +32,10 @@ def _attributes_table(graphs: Sequence[Data], rules: CarryRules, needs: Iterable
     mappings = [graph._store._mapping for graph in graphs]
     names = {name for mapping in mappings for name in mapping}
     chosen = dict(rules.reductions)
-    kept = {name for name, reduction in chosen.items() if reduction != "none"} | _NEEDED | set(needs)
+    wanted = {name for name, reduction in chosen.items() if reduction != "none"}
+    for name in sorted(wanted - names) if graphs else ():
+        raise UnknownNameError("attribute", name, names)
+    kept = wanted | _NEEDED | set(needs)
     if rules.auto:
         for name in sorted(names - kept - chosen.keys()):
             values = [mapping[name] for mapping in mappings if name in mapping]

@@ -60,6 +60,12 @@ class LevelStore(FeatureStore, GraphStore):  # type: ignore[misc]
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(dataset, PooledDataset):
+            raise InputError(
+                f"dataset must be a PooledDataset, got {type(dataset).__name__}",
+                field="dataset",
+                hint="open the store: LevelStore(PooledDataset(path), level=1)",
+            )
         if dataset.types is not None:
             raise InputError("a level store needs one type of nodes: expected Data, got HeteroData")
         if level and level not in dataset.levels:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Batch, HeteroData
 from torch_geometric.data.data import BaseData
 from torch_geometric.loader.dataloader import Collater
 
@@ -160,6 +161,7 @@ class PoolDataLoader(DataLoader[Any]):
         batch_transform: Callable[[Any], Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        _check_dataset(dataset)
         _check_collate_fn(kwargs.pop("collate_fn", None))
         self.follow_batch = follow_batch
         self.exclude_keys = exclude_keys
@@ -320,6 +322,21 @@ def _unprofiled(source: Iterator[Any]) -> Iterator[Any]:
         except StopIteration:
             return
         yield item
+
+
+def _check_dataset(dataset: Any) -> None:
+    """Raise if a path or a single graph is given, which torch would take as a dataset of characters or attributes."""
+    if isinstance(dataset, (str, os.PathLike)):
+        hint = f"open the store: PoolDataLoader(PooledDataset({str(dataset)!r}), ...)"
+    elif isinstance(dataset, BaseData) and not isinstance(dataset, Batch):
+        hint = "put the graph in a list"
+    else:
+        return
+    raise InputError(
+        f"dataset must be a dataset or a list of graphs, got {type(dataset).__name__}",
+        field="dataset",
+        hint=hint,
+    )
 
 
 def _check_collate_fn(collate_fn: Any) -> None:

@@ -114,7 +114,10 @@ def build_level(method: str, given: Mapping[str, Any], *, from_text: bool) -> Le
         cls = METHODS[alias].params
     except UnknownNameError as error:
         if alias[:1] in tuple("0123456789."):
-            error.hint = "commas separate levels; values of one parameter are separated by /, such as hem:ratios=0.5/0.3"
+            error.add_hint(
+                "commas separate levels; values of one parameter are separated by /, such as hem:ratios=0.5/0.3; "
+                "a level is repeated by graclus*2"
+            )
         raise
     fields = {field.name: field for field in parameter_fields(cls)}
     hints = typing.get_type_hints(cls)
@@ -198,7 +201,7 @@ def _unknown_parameter(alias: str, name: str, valid: Mapping[str, Any]) -> Unkno
     suggest = bool(similar) or not others
     error = UnknownNameError(f"parameter of {alias}", name, valid or ["(none)"], suggest=suggest)
     if others:
-        error.hint = f"{alias} has no parameter {name}; methods that have it: {', '.join(sorted(others))}"
+        error.add_hint(f"{alias} has no parameter {name}; methods that have it: {', '.join(sorted(others))}")
     return error
 
 

@@ -120,6 +120,11 @@ class BaseLift(Lift):
     def _sparse(self, x_pool: Tensor, so: SelectOutput) -> Tensor:
         if x_pool.dim() != 2:
             raise InputError(f"x_pool must have shape [K, F], got {list(x_pool.shape)}", field="x_pool")
+        if on_host(x_pool) and x_pool.size(0) != so.num_supernodes:
+            raise InputError(
+                f"x_pool must have one row per supernode: expected {so.num_supernodes}, got {x_pool.size(0)}",
+                field="x_pool",
+            )
         if self.reduce_op not in _REDUCTIONS:
             raise InputError(
                 f"Encountered invalid `reduce` argument {self.reduce_op!r}: expected one of {', '.join(_REDUCTIONS)}",

@@ -53,6 +53,10 @@ def get_pooler(pooler_name: str, strict: bool = False, **kwargs: Any) -> Any:
         >>> type(pooler).__name__
         'TopkPooling'
     """
+    if not isinstance(pooler_name, str):
+        raise InputError(
+            f"pooler_name must be text such as 'topk', got {type(pooler_name).__name__}", field="pooler_name"
+        )
     alias = pooler_name if pooler_name in pooler_map.entries else pooler_name.lower()
     if alias not in pooler_map and alias.endswith(_UNBATCHED_SUFFIX):
         alias = alias[: -len(_UNBATCHED_SUFFIX)]
@@ -117,7 +121,7 @@ def register_pooler(
     return pooler_map.register(Entry(alias, target, summary, traits), replace=replace, loaded=given)
 
 
-def method_entry(alias: str) -> Entry | None:
+def method_entry(alias: str) -> Entry | str | None:
     """Return the entry that makes a pooler usable as a level of a schedule.
 
     The engine calls this function for a name that is not a level method.
@@ -127,11 +131,17 @@ def method_entry(alias: str) -> Entry | None:
             provided by an installed package.
 
     Returns:
-        The entry, or ``None`` for poolers of tgp itself and for poolers that cannot be precomputed.
+        The entry. For a pooler of tgp that cannot be precomputed, a hint that says so. ``None`` for other names and for
+        poolers of others that cannot be precomputed.
     """
     entry = pooler_map.find(alias)
-    if entry is None or entry.target == getattr(pooler_map.own.get(alias), "target", None):
+    if entry is None:
         return None
+    if entry.target == getattr(pooler_map.own.get(alias), "target", None):
+        return (
+            f"{alias} is trained with the model and used as a layer; "
+            "'tgp poolers --precoarsenable' lists the poolers that can be precomputed."
+        )
     if not (entry.traits.get("precoarsenable") or entry.package or not entry.traits):
         return None
     return dataclasses.replace(entry, adapter=_ADAPTER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 from torch_geometric.nn import MLP
 
@@ -15,6 +16,10 @@ from tgp.utils.ops.products import softmax_rows
 from tgp.utils.typing import SinvType
 
 __all__ = ["MLPSelect"]
+
+
+class _SizeError(InputError, TypeError):
+    """Wrong number of supernodes. Also a ``TypeError``, which torch raises for such a layer width."""
 
 
 class _ShapeError(InputError, AssertionError):
@@ -46,7 +51,9 @@ class MLPSelect(Select):
     ) -> None:
         super().__init__()
         self.in_channels = [in_channels] if isinstance(in_channels, int) else [int(c) for c in in_channels]
-        self.k = k
+        if not isinstance(k, (int, np.integer)) or k < 1:
+            raise _SizeError(f"k must be a whole number of at least 1, got {k!r}", field="k")
+        self.k = int(k)
         self.batched_representation = batched_representation
         self.act = act
         self.dropout = float(dropout)

@@ -16,7 +16,13 @@ from tgp.input_limits import decompress
 from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.sources.edge_reader import EdgePiece, EdgeReader, check_weights
 
-__all__ = ["TextReader", "check_declared_edges", "find_declared_edges", "parse_edge_text"]
+__all__ = [
+    "NO_EDGES_HINT",
+    "TextReader",
+    "check_declared_edges",
+    "find_declared_edges",
+    "parse_edge_text",
+]
 
 _INTEGERS = re.compile(r"[0-9,; \t\n]*")
 _SEPARATORS = str.maketrans(",;", "  ")
@@ -127,6 +133,13 @@ def _starts_with_number(text: str) -> bool:
     except (ValueError, IndexError):
         return False
     return True
+
+
+NO_EDGES_HINT = (
+    "an edge list has lines 'u v' or 'u v weight' of numbers; number nodes that have names, or return "
+    "networkx.read_edgelist(path) from a function (--dataset mine.py:load)"
+)
+"""What to do about a text file without edges. Lines that start with a word are headings."""
 
 
 def _parse_edge(path: Path | str, number: int, line: str) -> tuple[Any, ...]:

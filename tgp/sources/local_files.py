@@ -18,7 +18,12 @@ from tgp.sources.arrays import read_npz
 from tgp.sources.edge_files import open_edges
 from tgp.sources.edge_folders import find_raw_edges
 from tgp.sources.edge_reader import EdgeReader
-from tgp.sources.edge_text import check_declared_edges, find_declared_edges, parse_edge_text
+from tgp.sources.edge_text import (
+    NO_EDGES_HINT,
+    check_declared_edges,
+    find_declared_edges,
+    parse_edge_text,
+)
 from tgp.sources.graphml import read_graphml
 from tgp.sources.names import EDGE_LIST_SUFFIXES
 from tgp.sources.tables import join_tables, table_from_arrays
@@ -263,7 +268,7 @@ def _parse_edges(
         weights.append(found[1])
     num_ids, num_weights = (sum(map(len, parts)) for parts in (ids, weights))
     if not num_ids:
-        raise DatasetError(f"{path} holds no edges", hint="an edge list has lines 'u v' or 'u v weight'")
+        raise DatasetError(f"{path} holds no edges", hint=NO_EDGES_HINT)
     check_declared_edges(path, declared, num_ids // 2)
     if num_weights not in (0, num_ids // 2):
         raise DatasetError(f"{path}: expected a weight on all lines or on none, got both kinds of lines")

@@ -106,9 +106,11 @@ def _edges_from_scipy(given: dict[str, Array], where: str) -> dict[str, Array]:
 def _pop_offsets(given: dict[str, Array], where: str) -> tuple[LongArray, LongArray]:
     """Return the offsets of nodes and edges, and remove the arrays that describe them from ``given``."""
     edges = given.get("edge_index")
+    if edges is not None and edges.ndim == 2 and edges.shape[1] == 2 != edges.shape[0]:
+        edges = given["edge_index"] = np.ascontiguousarray(edges.T)
     if edges is None or edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         got = "nothing" if edges is None else f"{edges.dtype} {list(edges.shape)}"
-        raise DatasetError(f"{where} must hold integers 'edge_index' of shape [2, E], got {got}")
+        raise DatasetError(f"{where} must hold integers 'edge_index' of shape [2, E] or [E, 2], got {got}")
     _check_int64(edges, "edge_index", where)
     if edges.dtype != np.int64:
         with input_budget() as budget:

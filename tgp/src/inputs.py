@@ -149,6 +149,9 @@ def check_keywords(pooler: SRCPooling, arguments: dict[str, Any]) -> None:
     if not unknown:
         return
     valid = set(_COMMON)
+    kind = f"argument of {type(pooler).__name__}"
+    if "edge_index" in arguments:  # the name in PyG. Selectors have it, but a pooler passes it to them itself
+        raise UnknownArgumentError(kind, "edge_index", valid, suggest="adj")
     for target in (pooler.forward, pooler.select, pooler.selector):
         if target is None:
             continue
@@ -160,7 +163,7 @@ def check_keywords(pooler: SRCPooling, arguments: dict[str, Any]) -> None:
     valid.update(getattr(pooler.selector, "needs", ()))
     for name in unknown:
         if name not in valid:
-            raise UnknownArgumentError(f"argument of {type(pooler).__name__}", name, valid)
+            raise UnknownArgumentError(kind, name, valid)
 
 
 def _checked(pooler: SRCPooling, inputs: PoolInputs, validate: bool) -> PoolInputs:

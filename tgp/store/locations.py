@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from tgp.errors import StoreMissingError
+from tgp.errors import InputError, StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.io.files import LocalFiles, StoreFiles
 from tgp.store.read.reader import StoreReader
@@ -80,20 +80,29 @@ def open_files(location: Location, cache: str | os.PathLike[str] | None = None, 
     return RemoteFiles(str(location), cache, **options)
 
 
-def open_store(location: Location) -> StoreReader:
+def open_store(location: Location | StoreFiles) -> StoreReader:
     """Open the store in a directory or at a URL. An open store is returned as it is.
 
     Args:
-        location: Directory, URL or open store.
+        location: Directory, URL, files of a store, or open store.
 
     Returns:
         A reader of the store.
 
     Raises:
         StoreMissingError: If there is no complete store. The message says what was found instead.
+        InputError: If the argument is something else, such as graphs.
     """
     if isinstance(location, StoreReader):
         return location
+    if not isinstance(location, (str, os.PathLike)):
+        if hasattr(location, "expect") and hasattr(location, "read"):
+            return StoreReader(location)
+        raise InputError(
+            f"store must be a directory, a URL or an open store, got {type(location).__name__}",
+            field="store",
+            hint="tgp.coarsen(graphs, ...) makes a dataset of graphs",
+        )
     with _explain_missing_store(location):
         return StoreReader(open_files(location))
 
@@ -144,20 +153,21 @@ def _explain_missing_store(location: Location) -> Iterator[None]:
         if is_url(location):
             raise StoreMissingError(str(error), path=error.path, hint="check the address") from error
         found = _describe_path(Path(location))
-        if found is None:
-            raise
         raise StoreMissingError(found[0], path=str(location), hint=found[1]) from error
 
 
-def _describe_path(path: Path) -> tuple[str, str] | None:
-    """Return what is wrong with a path and what to do, or ``None`` if it is an unfinished store."""
+def _describe_path(path: Path) -> tuple[str, str]:
+    """Return what is wrong with a path and what to do."""
     listing = "'tgp inspect' lists the stores below ./pooled, 'tgp coarsen' makes one"
     if not path.exists():
         return f"there is no store at {path}: no such directory", listing
     if not path.is_dir():
         return f"{path} is a file; a store is a directory", f"name the directory that holds {fmt.MANIFEST}"
     if (path / fmt.RECORDS).is_dir():
-        return None
+        return (
+            f"the store at {path} is unfinished: it has no {fmt.MANIFEST}",
+            f"run the same 'tgp coarsen' command again: it continues; 'tgp status {path}' shows what is missing",
+        )
     inside = sorted(folder for folder in path.iterdir() if (folder / fmt.MANIFEST).is_file())
     if inside:
         names = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from tgp.errors import UnknownNameError
 from tgp.testing.cases import Skip, pooler_cases
 
 __all__ = ["Check", "check_method", "check_pooler", "method_checks", "pooler_checks"]
@@ -82,9 +83,13 @@ def pooler_checks(
 
     Returns:
         One check per name and mode of the pooler.
+
+    Raises:
+        UnknownNameError: If ``only`` or ``exceptions`` names a check that does not exist.
     """
     from tgp.testing.checks import CHECKS, ONCE, SLOW
 
+    _check_names(CHECKS, only, exceptions)
     found, seen = [], set()
     for case in pooler_cases(pooler, host_syncs=host_syncs, **arguments):
         for name, function in CHECKS.items():
@@ -115,16 +120,27 @@ def method_checks(
 
     Returns:
         One check per name and method.
+
+    Raises:
+        UnknownNameError: If ``only`` or ``exceptions`` names a check that does not exist.
     """
     from tgp.engine.methods import METHODS
     from tgp.testing.methods import METHOD_CHECKS, MethodCase
 
+    _check_names(METHOD_CHECKS, only, exceptions)
     return [
         Check(name, case, function, (exceptions or {}).get(name))
         for case in [MethodCase(alias, params) for alias in ([method] if method else METHODS.entries)]
         for name, function in METHOD_CHECKS.items()
         if only is None or name in only
     ]
+
+
+def _check_names(valid: Collection[str], *given: Collection[str] | None) -> None:
+    """Raise if a name is no check. A misspelled name would run nothing, and nothing would fail."""
+    for name in (name for names in given for name in names or ()):
+        if name not in valid:
+            raise UnknownNameError("check", name, valid)
 
 
 def check_pooler(pooler: str | type, **options: Any) -> dict[str, str]:

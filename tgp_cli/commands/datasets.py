@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tgp.errors import nearest
 from tgp_cli._options import DebugOpt, JsonOpt, RootOpt
 from tgp_cli._output import Output
 
@@ -37,6 +38,11 @@ def command(
     found = list_datasets(search=search, local_only=local, root=root)
     show = _show_collections if search is None and not local else _show_datasets
     out.result([dataset.to_json() for dataset in found], lambda: show(out, found))
+    if search and not found and not local:
+        names = {dataset.name.lower(): dataset.name for dataset in list_datasets(root=root)}
+        guess = nearest(search, names)
+        if guess is not None:
+            out.message(f"Hint: did you mean {names[guess]!r}?")
 
 
 def _show_datasets(out: Output, found: list[DatasetInfo]) -> None:
