@@ -199,6 +199,8 @@ def _unknown_parameter(alias: str, name: str, valid: Mapping[str, Any]) -> Unkno
     error = UnknownNameError(f"parameter of {alias}", name, valid or ["(none)"], suggest=suggest)
     if others:
         error.hint = f"{alias} has no parameter {name}; methods that have it: {', '.join(sorted(others))}"
+    if name == "nodes" and "k" in valid:
+        error.hint = f"{alias}:k=... is the number of supernodes of each graph"
     return error
 
 
