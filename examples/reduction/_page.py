@@ -52,6 +52,8 @@ The protocol is that of SCAL (Huang et al., KDD 2021):
 
 - Components with more than 10 nodes are coarsened on their own. Smaller ones are kept whole if they have a node for training or validation, else left out.
 - Features of a supernode are the sum of its members, with rows scaled to the sum 1. The network gets edges without weights and without self-loops.
+- Difference: rows of the members have the sum 1, too, before they are added. SCAL adds them as they are. In 20 runs of a GCN on Cora and CiteSeer (`hem` at 0.5 and 0.1,
+  `lv:balanced=true` at 0.1), this changed the mean accuracy by at most 0.3.
 - A supernode is used for training if all its training nodes have the same label, and likewise for validation.
 - GCN: two layers, 64 hidden channels, dropout 0.5; Adam with rate 0.01, decay 0.0005. APPNP: the same with 10 steps, alpha 0.1 (our choice).
 - 60 epochs for Cora, 50 for DBLP, 200 for the others. Physics has rate 0.001 without decay.
