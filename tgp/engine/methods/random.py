@@ -95,4 +95,5 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.5, 0.9),
     bound=bound,
     contracts=True,
+    joins_components=True,
 )
