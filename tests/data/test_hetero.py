@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from torch_geometric.data import HeteroData
 
 from tgp.data import PoolDataLoader, PreCoarsening, precoarsen
+from tgp.engine import parse_schedule
 from tgp.engine.type_graph import connect_types
+from tgp.engine.typed_levels import run_types
 from tgp.errors import DatasetError, InputError, UnknownNameError
 from tgp.ragged import BlockCSR
+from tgp.ragged.node_attributes import NodeAttributes
 
 SCHEDULES = ("graclus*2", "kmis,graclus", "sep*2", "random:ratio=0.5")
 
@@ -216,3 +219,47 @@ def test_ambiguous_relation_and_wrong_graphs():
         bad = movies()
         bad["movie", "by", "director"].edge_weight = torch.ones(3)
         PreCoarsening("graclus")(bad)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["ugc:ratio=0.3", "random:ratio=0.3", "partition:ratio=0.3", "fps:ratio=0.3"]
+)
+def test_sizes_of_methods_that_join_components_hold_for_each_type(schedule):
+    data = papers()
+    for store in data.node_stores:
+        store.x = store.pos = torch.rand(store.num_nodes, 2)
+    (level,) = precoarsen([data], schedule)[0].pooled_data
+    assert {name: level[name].num_nodes for name in data.node_types} == {
+        "movie": 12,
+        "actor": 18,
+        "director": 4,
+    }
+    alone = precoarsen([data, movies(3)], schedule.replace("ugc", "random").replace("fps", "random"))
+    assert [graph.pooled_data[0]["actor"].num_nodes for graph in alone] == [18, 18]
+
+
+def test_nested_lists_of_types():
+    data = papers()
+    data["director"].x = torch.rand(12, 1)
+    levels = precoarsen([data], "ugc:ratios=0.5/0.25")[0].pooled_data
+    sizes = [{name: level[name].num_nodes for name in data.node_types} for level in levels]
+    assert sizes == [{"movie": 20, "actor": 30, "director": 6}, {"movie": 10, "actor": 15, "director": 3}]
+
+
+@pytest.mark.parametrize("schedule", ["voxel:size=0.5", "voxel:size=0.5,graclus"])
+def test_a_type_that_fails_leaves_no_supernodes_of_its_graph(schedule):
+    blocks = [BlockCSR.from_edge_index(np.array([[0, 5, 6], [1, 6, 5]]), node_ptr=[0, 4, 8, 12])]
+    node_type = np.tile([0, 1, 0, 1], 3)
+    pos = np.linspace(0.0, 5.0, 12)[:, None]
+    pos[5] = 1e308
+    failures = []
+    steps = run_types(
+        blocks, np.array([0, 4, 8, 12]), node_type, [0], parse_schedule(schedule),
+        failures=failures, attributes=NodeAttributes({"pos": pos}),
+    )  # fmt: skip
+    assert [(failure.graph, failure.level) for failure in failures] == [(1, 0)]
+    for step in steps:
+        sizes = np.diff(step.level.super_ptr)
+        assert sizes[1] == 0 and sizes[0] > 0 and sizes[2] > 0
+        assert len(step.node_type) == sizes.sum() == step.blocks[0].num_nodes
+    assert steps[0].level.assignment.cluster[4:8].tolist() == [-1] * 4

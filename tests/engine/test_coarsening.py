@@ -96,9 +96,23 @@ def test_random_gives_exactly_its_ratio(ratio, sizes):
     assert sorted(set(level.assignment.cluster.tolist())) == list(range(sum(sizes)))
 
 
-def test_random_ratio_is_not_rounded_up_by_floats():
-    (level,) = coarsen(cycle(100), [("random", {"ratio": 0.07})]).levels
-    assert level.block.num_nodes == 7
+@pytest.mark.parametrize(("ratio", "expected"), [(0.07, 7), (0.0200001, 3), (5e-324, 1)])
+def test_random_ratio_is_not_rounded_by_floats(ratio, expected):
+    (level,) = coarsen(cycle(100), [("random", {"ratio": ratio})]).levels
+    assert level.block.num_nodes == expected
+
+
+def test_random_ratios_of_large_graphs_are_exact():
+    block = BlockCSR(np.zeros(200_002, np.int64), np.zeros(0, np.int32), None, np.array([0, 200_001]))
+    (level,) = coarsen(block, "random:ratio=0.0001").levels
+    assert level.block.num_nodes == 21  # 20.0001 rounded up
+
+
+def test_random_gives_exactly_its_number_of_nodes():
+    block = BlockCSR.concat([cycle(10), path(3), path(4), path(0)])
+    (level,) = coarsen(block, "random:nodes=4").levels
+    assert np.diff(level.block.node_ptr).tolist() == [4, 3, 4, 0]
+    assert sorted(set(level.assignment.cluster.tolist())) == list(range(11))
 
 
 def test_the_result_depends_on_the_seed():

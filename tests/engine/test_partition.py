@@ -166,7 +166,11 @@ def test_sums_of_weights_are_exact(scale):
     graphs = prepare_graphs(BlockCSR(block.indptr, block.indices, weight, block.node_ptr))
     exact = sum(map(Fraction, graphs.weight.tolist()))
     assert exact == Fraction(float(graphs.weight.sum())) == Fraction(float(graphs.weight[::-1].cumsum()[-1]))
-    assert np.allclose(graphs.weight, weight, rtol=1e-10, atol=0.0)
+    # A power of two, so that squares of the weights are finite and positive.
+    unit = int(np.rint(np.log2(graphs.weight[0]) - np.log2(weight[0])))
+    assert np.allclose(graphs.weight, np.ldexp(weight, unit), rtol=1e-10, atol=0.0)
+    assert (unit == 0) == (1e-150 < scale < 1e150)
+    assert np.isfinite(graphs.weight**2).all() and (graphs.weight**2).all()
 
 
 def test_whole_weights_do_not_change():

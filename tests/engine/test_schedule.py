@@ -177,6 +177,16 @@ def test_json_omits_added_parameters_with_their_default_value():
         METHODS._drop("grown")
 
 
+def test_methods_without_a_number_of_nodes_name_what_they_have():
+    with pytest.raises(UnknownNameError) as caught:
+        parse_schedule("partition:nodes=10")
+    assert caught.value.hint == "partition:k=... is the number of supernodes of each graph"
+    with pytest.raises(UnknownNameError) as caught:
+        parse_schedule("voxel:nodes=10")
+    assert "voxel has no parameter nodes; methods that have it:" in caught.value.hint
+    assert " hem," in caught.value.hint
+
+
 @given(schedules(max_levels=8))
 def test_round_trips(schedule):
     assert parse_schedule(str(schedule)) == schedule

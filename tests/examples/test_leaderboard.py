@@ -319,6 +319,25 @@ def test_figures_come_from_cells_of_facts_first(modules):
     assert "| 0.125 | - | - | - | - | 2.00 |" in modules[1].render({"a": old, "b": few, "f": facts})
 
 
+def test_datasets_without_some_cells_are_named(modules):
+    render = modules[1].render
+    a, b = result(modules, "a", [80.0], [70.0]), result(modules, "b", [75.0], [90.0])
+    less = a | {"cell": "DBLP/m/0", "settings": modules[0].settings_of("DBLP") | a["settings"]}
+    less["settings"] |= {"epochs": 50, "split": "20 + 30 per class"}
+    assert "contain all methods" not in render({"a": a, "b": b})
+    assert "The table of DBLP does not\ncontain all methods and networks." in render(
+        {"a": a, "b": b, "d": less}
+    )
+    other = less | {"settings": less["settings"] | {"method": "c"}}
+    assert "The tables of Cora and DBLP do not\n" in render({"a": a, "b": b, "d": other})
+
+
+@pytest.mark.parametrize("memory", [-0.3, -0.0])
+def test_memory_is_not_negative(modules, memory):
+    row = result(modules, "a", [80.0], [70.0], coarsen_seconds=1.0, coarsen_mb=memory)
+    assert "| 1.000 | 0 |" in modules[1].render({"a": row})
+
+
 def test_the_page_is_up_to_date(modules):
     results = json.loads((FOLDERS[1] / "results" / "leaderboard.json").read_text(encoding="utf-8"))
     page = modules[1].PAGE

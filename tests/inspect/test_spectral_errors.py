@@ -115,6 +115,35 @@ def test_conventions_of_the_literature_equal_dense_matrices(tmp_path, graph):
             assert np.isclose(row["metrics"][name], value, rtol=1e-6, equal_nan=True), name
 
 
+@pytest.mark.filterwarnings("ignore:.*edge weights:UserWarning")
+def test_clusters_of_signed_weights_are_compared_with_the_undirected_graph(tmp_path):
+    """Negative weights count as 0 before graphs are contracted: they do not cancel positive ones of the same clusters."""
+    generator, n = torch.Generator().manual_seed(4), 20
+    ends = torch.randint(0, n, (2, 70), generator=generator)
+    weight = torch.randn(70, generator=generator)
+    tgp.coarsen(
+        [Data(edge_index=ends, edge_weight=weight, num_nodes=n)], "random:ratio=0.4", out=tmp_path / "s"
+    )
+    cluster = StoreReader(tmp_path / "s").gather_level([0], "random+ratio=0_4", 0).assignment.cluster
+    adjacency, matrix = np.zeros((n, n)), lifted.laplacian(ends.numpy(), weight.numpy(), n)
+    np.add.at(adjacency, tuple(ends.numpy()), weight.numpy())
+    adjacency = np.maximum((adjacency + adjacency.T) / 2, 0)
+    zeros, count = lifted.num_components(matrix), cluster.max() + 1
+    fine, c = lifted.lowest(matrix, zeros, 5), lifted.scaled_indicator(cluster, count)
+    coarse = c.T @ matrix @ c
+    both, stored = lifted.num_components(coarse), np.nonzero(adjacency)
+    rows = reference.modes(np.stack(stored), adjacency[stored], n, 5)
+    contracted = reference.modes(cluster[np.stack(stored)], adjacency[stored], count, 5)
+    expected = {
+        "size_weighted_error": reference.error(fine, lifted.lowest(coarse, both, 5)),
+        "size_weighted_error_highest": lifted.highest_error(matrix, coarse, 5, (zeros, both)),
+        "eigenvalue_error_restricted": reference.error(rows, contracted),
+    }
+    (level,) = inspect_graph(tmp_path / "s", 0, modes=5)["levels"]
+    for name, value in expected.items():
+        assert np.isclose(level["metrics"][name], value, rtol=1e-6), name
+
+
 def _normalized_highest(*args):
     *matrices, zeros = args
     scaled = []

@@ -41,6 +41,9 @@ _DRAWS = 64
 _EXACT_BITS = 51
 """Number of bits of the sum of all weights of a graph. Sums of float64 numbers of 53 bits are exact."""
 
+_LARGEST_EXPONENT = 500
+"""Largest exponent of two of the sum of all weights whose squares neither overflow nor vanish."""
+
 
 class SizeLimits(NamedTuple):
     """Smallest and largest number of nodes of the clusters of each graph, ``[B]``."""
@@ -67,7 +70,7 @@ def prepare_graphs(block: BlockCSR) -> BlockCSR:
     """Return undirected graphs whose weights have exact sums.
 
     The weights of a graph are rounded to multiples of a power of two, such that their sum has 51 bits. Whole numbers
-    do not change if their sum is below ``2^51``.
+    do not change if their sum is below ``2^51``. Sums beyond ``2^-500 .. 2^500`` are multiplied by a power of two.
 
     Args:
         block: the graphs.
@@ -79,9 +82,11 @@ def prepare_graphs(block: BlockCSR) -> BlockCSR:
     largest = run_maxima(graphs.weight, ptr)
     # The number of entries times the largest weight bounds the sum. frexp is exact.
     bits = np.frexp(largest)[1] + np.frexp(np.diff(ptr).astype(np.float64))[1]
-    shift = np.repeat(_EXACT_BITS - bits, np.diff(ptr))
+    shift = _EXACT_BITS - bits
+    back = np.where(np.abs(bits) > _LARGEST_EXPONENT, 0, -shift)
     with np.errstate(under="ignore"):
-        weight = np.ldexp(np.rint(np.ldexp(graphs.weight, shift)), -shift)
+        whole = np.rint(np.ldexp(graphs.weight, np.repeat(shift, np.diff(ptr))))
+        weight = np.ldexp(whole, np.repeat(back, np.diff(ptr)))
     return BlockCSR(graphs.indptr, graphs.indices, weight, graphs.node_ptr)
 
 

@@ -176,7 +176,8 @@ def _make_undirected(block: BlockCSR, name: str) -> _Graph:
         degree = np.diff(indptr).astype(np.float64)
     loops = np.flatnonzero(rows == block.indices)
     if len(loops) and block.weight is not None:
-        degree += np.bincount(rows[loops], 2.0 * block.weight[loops], nodes)
+        with np.errstate(over="ignore"):  # the sum of the degrees is checked
+            degree += np.bincount(rows[loops], 2.0 * block.weight[loops], nodes)
     elif len(loops):
         degree[rows[loops]] += 1.0
     return _Graph(indptr, indices, weight, weighted, block.node_ptr, degree, np.ones(nodes, np.int64))

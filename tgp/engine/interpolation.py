@@ -36,6 +36,10 @@ _CANCELLED = 1e-12
 """Coarse weights below this share of the two terms whose difference they are consist of rounding errors."""
 
 
+_SMALLEST = 2.0**-1000
+"""Share of the largest weight of a graph below which an edge counts as an edge of weight 0, because its inverse overflows."""
+
+
 class StrongGraph(NamedTuple):
     """Simple undirected graphs with scaled positive weights, and the edges that are strong for a node.
 
@@ -102,7 +106,7 @@ def find_strong_edges(block: BlockCSR, strength: float) -> StrongGraph:
     weight = np.where(keep, weight, 0.0)
     unit = unit_scales(run_maxima(weight, both.indptr)[:, None], both.node_ptr)
     weight = weight * unit[rows]
-    keep &= weight > 0.0
+    keep &= weight >= _SMALLEST
     rows, weight = rows[keep], weight[keep]
     graphs = BlockCSR(offsets(keep)[both.indptr], both.indices[keep], weight, both.node_ptr)
     is_strong = weight >= strength * run_maxima(weight, graphs.indptr)[rows]

@@ -179,6 +179,8 @@ class LevelMethod:
             ``assign`` raises ``MissingPackageError``, and commands that run on all methods leave this one out.
         external: ``"module:NAME"`` of the ``ExternalMethod`` (``tgp.engine.external.method``) that computes levels of a graph whose edges
             are files, for ``tgp coarsen --memory``; ``None`` if the method needs the graph in memory.
+        joins_components: True if a supernode can have nodes of several connected components. The types of nodes of a heterogeneous
+            graph are then coarsened as graphs of their own, so that sizes hold for each type.
     """
 
     name: str
@@ -198,6 +200,7 @@ class LevelMethod:
     one_core: str = ""
     optional_package: str | None = None
     external: str | None = None
+    joins_components: bool = False
 
     def external_method(self) -> ExternalMethod | None:
         """Return the implementation for a graph whose edges are files, or ``None`` if there is none."""

@@ -200,7 +200,9 @@ def _unknown_parameter(alias: str, name: str, valid: Mapping[str, Any]) -> Unkno
     similar = [own for own in valid if own.startswith(name) or name.startswith(own)]
     suggest = bool(similar) or not others
     error = UnknownNameError(f"parameter of {alias}", name, valid or ["(none)"], suggest=suggest)
-    if others:
+    if name == "nodes" and "k" in valid:
+        error.add_hint(f"{alias}:k=... is the number of supernodes of each graph")
+    elif others:
         error.add_hint(f"{alias} has no parameter {name}; methods that have it: {', '.join(sorted(others))}")
     return error
 

@@ -88,7 +88,10 @@ def count_kept(nodes: npt.ArrayLike, ratio: float) -> LongArray:
     """
     # The product of two floats can exceed a whole number by rounding: 0.55 * 100 is 55.00000000000001.
     product = ratio * np.asarray(nodes, np.float64)
-    return np.ceil(product - 2.0 * np.spacing(product)).astype(np.int64)
+    kept = np.ceil(product - 2.0 * np.spacing(product)).astype(np.int64)
+    return np.maximum(
+        kept, np.asarray(nodes) > 0
+    )  # two spacings can be more than the product of a denormal ratio
 
 
 def component_targets(

@@ -102,18 +102,82 @@ def run_types(
     for spec, length in independent_runs(schedule):
         guide = connect_types(join_relations([current[i] for i in chosen], node_ptr), node_type, type_graph)
         guide, plan = replace(guide, attributes=attributes), Schedule((spec,) * length)
-        if failures is None:
-            part = coarsen(guide, plan, seed, first_level=len(steps))
-        else:
-            part, found = coarsen_with_failures(guide, plan, seed, first_level=len(steps))
+        types = node_type if spec.level_method.joins_components else np.zeros_like(node_type)
+        part, found = _coarsen_apart(guide, types, plan, seed, len(steps), failures is not None)
+        if failures is not None:
             failures += found
-        for level, types in _split_types(part, node_type):
+        for level, new_type in _split_types(part, node_type):
             current = tuple(contract(block, level.assignment, _contract_options(spec)) for block in current)
-            steps.append(TypedStep(spec, level, types, current))
+            steps.append(TypedStep(spec, level, new_type, current))
             if attributes is not None:
                 attributes = pool_values(attributes, level.node_ptr, level.assignment)
         node_type, node_ptr = steps[-1].node_type, steps[-1].level.super_ptr
     return steps
+
+
+def _coarsen_apart(
+    guide: BlockCSR, node_type: LongArray, plan: Schedule, seed: int, first_level: int, safely: bool
+) -> tuple[Hierarchy, list[GraphFailure]]:
+    """Coarsen the nodes of each type of a graph as a graph of their own.
+
+    Args:
+        guide: Graphs whose edges connect nodes of one type.
+        node_type: ``[N]`` type of each node; all 0 if the nodes of a graph belong together.
+        plan: Levels of one method.
+        seed: Seed of all random choices.
+        first_level: Number of the first level.
+        safely: Return graphs that fail instead of raising an error.
+    """
+    width = int(node_type.max(initial=0)) + 1
+    order, apart = np.arange(guide.num_nodes), guide
+    if width > 1:
+        group = guide.graph_of_node().astype(np.int64) * width + node_type
+        order = np.argsort(group, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        node_ptr = offsets(np.bincount(group, minlength=guide.num_graphs * width))
+        apart = BlockCSR.from_edge_index(place[guide.edge_index()], guide.weight, node_ptr=node_ptr)
+        attributes = None if guide.attributes is None else guide.attributes.take(order)
+        apart = replace(apart, attributes=attributes)
+    failures: list[GraphFailure] = []
+    if safely:
+        part, failures = coarsen_with_failures(apart, plan, seed, first_level=first_level)
+    else:
+        part = coarsen(apart, plan, seed, first_level=first_level)
+    if width == 1:
+        return part, failures
+    failures = list(
+        {f.graph // width: replace(f, graph=f.graph // width) for f in reversed(failures)}.values()
+    )
+    failed = np.isin(np.arange(len(apart.node_ptr) - 1) // width, [failure.graph for failure in failures])
+    return Hierarchy(guide.node_ptr, tuple(_join_types(part, guide.node_ptr, width, place, failed))), failures
+
+
+def _join_types(
+    part: Hierarchy, node_ptr: LongArray, width: int, place: LongArray, failed: BoolArray
+) -> Iterator[Level]:
+    """Yield the levels of whole graphs from those of their types, without edges.
+
+    Args:
+        part: Levels of the types of each graph.
+        node_ptr: ``[B + 1]`` offsets of the nodes of whole graphs.
+        width: Number of types.
+        place: ``[N]`` position of each node in the graphs of the types.
+        failed: ``[B * width]`` True for the types of graphs that failed. They lose all supernodes.
+    """
+    rows = place
+    for level in part.levels:
+        cluster = level.assignment.cluster
+        assert cluster is not None, "only hard assignments reach this point"
+        kept = ~np.repeat(failed, np.diff(level.super_ptr))
+        new_id = np.append(
+            np.where(kept, np.cumsum(kept) - 1, -1), -1
+        )  # the last entry is that of dropped nodes
+        super_ptr = offsets(kept)[level.super_ptr[::width]]
+        joined = Assignment("hard", super_ptr, new_id[cluster[rows]].astype(np.int32))
+        empty = BlockCSR.from_edge_index(np.zeros((2, 0), np.int64), node_ptr=super_ptr)
+        yield Level(level.method, node_ptr, joined, empty)
+        node_ptr, rows = super_ptr, np.flatnonzero(kept)
 
 
 def join_relations(blocks: Sequence[BlockCSR], node_ptr: LongArray) -> BlockCSR:

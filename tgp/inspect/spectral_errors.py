@@ -187,7 +187,7 @@ class InputGraphs:
     def __init__(
         self, edges: LongArray, weight: npt.NDArray[Any] | None, node_ptr: LongArray, modes: int
     ) -> None:
-        self.edges, self.weight, self.node_ptr, self.modes = edges, weight, node_ptr, modes
+        self.node_ptr, self.modes = node_ptr, modes
         self.adjacency = undirected(edges, weight, int(node_ptr[-1]))
         self.normalized = graph_spectrum(edges, weight, node_ptr, modes, highest=True)
         ones = np.ones(int(node_ptr[-1]))
@@ -205,10 +205,14 @@ class InputGraphs:
         }
 
     def compare_clusters(self, clusters: Clusters, super_ptr: LongArray) -> Metrics:
-        """Compare the graphs with the graphs contracted by clusters."""
-        ends = clusters.cluster[self.edges]
+        """Compare the graphs with the graphs contracted by clusters.
+
+        The undirected graphs are contracted, so that negative weights, which count as 0, do not cancel others.
+        """
+        entries = self.adjacency.tocoo()
+        ends = clusters.cluster[np.stack([entries.row, entries.col])]
         kept = (ends >= 0).all(axis=0)
-        graphs = ends[:, kept], None if self.weight is None else self.weight[kept], super_ptr, self.modes
+        graphs = ends[:, kept], entries.data[kept], super_ptr, self.modes
         restricted = graph_spectrum(*graphs)
         sized = graph_spectrum(*graphs, mass=clusters.sizes(), highest=True)
         reconstruction, hyperbolic = reconstruction_errors(self.adjacency, self.node_ptr, clusters)

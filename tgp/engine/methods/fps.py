@@ -116,6 +116,7 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.25, 0.4, scratch=120.0),
     representative="centers",
     contracts=True,
+    joins_components=True,
     revision=3,
     needs=("pos",),
 )

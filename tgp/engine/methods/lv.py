@@ -69,6 +69,13 @@ On DBLP the costs of edges differ by 0.2 % from those of exact eigenvectors, on 
 LOST = 1e-9
 """Variation of a column of norm 1 after averaging below which only rounding errors are left."""
 
+RANGE = (-40, 200)
+"""Exponents of two between which the largest weight of a graph is used as it is. With smaller ones the eigensolver would stop early, and
+squares of larger ones overflow."""
+
+LEAST = 2.0**-400
+"""Weights below this number count as 0."""
+
 MOST_CUTS = 8
 """Number of new costs after which a neighbourhood that loses nodes to others is left out of the round."""
 
@@ -255,9 +262,10 @@ def assign(block: BlockCSR, params: LVParams, key: RandomKey) -> Assignment:
     """
     if params.has_size:
         return assign_levels(block, params, key, 1)[0]
+    graphs = _bring_into_range(make_undirected(block))
     if params.sets == "neighborhoods":
-        return _merge_once(make_undirected(block), params, key)
-    return match_once(block, key, _score_function(params), two_hop=params.two_hop)
+        return _merge_once(graphs, params, key)
+    return match_once(graphs, key, _score_function(params), two_hop=params.two_hop)
 
 
 def assign_levels(block: BlockCSR, params: LVParams, key: RandomKey, num_levels: int) -> list[Assignment]:
@@ -269,10 +277,36 @@ def assign_levels(block: BlockCSR, params: LVParams, key: RandomKey, num_levels:
         key: key of the random numbers.
         num_levels: number of levels.
     """
+    graphs = _bring_into_range(make_undirected(block))
     if params.sets == "edges":
-        return match_to_sizes(block, params, key, _score_function(params), num_levels, two_hop=params.two_hop)
+        return match_to_sizes(
+            graphs, params, key, _score_function(params), num_levels, two_hop=params.two_hop
+        )
     sets = _Neighborhoods(params)
-    return match_to_sizes(block, params, key, sets, num_levels, merge_first=sets.merge, match_merged=False)
+    return match_to_sizes(graphs, params, key, sets, num_levels, merge_first=sets.merge, match_merged=False)
+
+
+def _bring_into_range(graphs: BlockCSR) -> BlockCSR:
+    """Return the graphs with weights that suit the eigensolver.
+
+    Costs do not depend on the unit of the weights. Graphs whose largest weight is beyond ``2^-40 .. 2^200`` are multiplied by a power
+    of two. Weights that are then smaller than ``2^-400`` count as 0.
+
+    Args:
+        graphs: undirected graphs.
+    """
+    if graphs.weight is None or not graphs.num_edges:
+        return graphs
+    filled = np.flatnonzero(np.diff(graphs.edge_ptr))
+    exponent = np.zeros(graphs.num_graphs, np.int64)
+    exponent[filled] = np.frexp(np.maximum.reduceat(graphs.weight, graphs.edge_ptr[filled]))[1]
+    exponent[(exponent >= RANGE[0]) & (exponent <= RANGE[1])] = 0
+    weight = graphs.weight
+    if exponent.any():
+        weight = np.ldexp(weight, -np.repeat(exponent, np.diff(graphs.edge_ptr)))
+    if weight.min() < LEAST:
+        weight = np.where(weight < LEAST, 0.0, weight)
+    return BlockCSR(graphs.indptr, graphs.indices, weight, graphs.node_ptr)
 
 
 def _merge_once(graphs: BlockCSR, params: LVParams, key: RandomKey) -> Assignment:

@@ -182,6 +182,7 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.1, 0.1, scratch=250.0),
     bound=bound,
     contracts=True,
+    joins_components=True,
     one_core="the bisections",
 )
 

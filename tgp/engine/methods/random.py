@@ -1,4 +1,4 @@
-"""Random partition with a given ratio of supernodes: a baseline for other methods.
+"""Random partition with a given ratio or number of supernodes: a baseline for other methods.
 
 Good for:
     A baseline at a chosen ratio: a method that is not better than a random partition learns nothing from the structure.
@@ -13,12 +13,13 @@ Complexity:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tgp.engine.contraction import ConnectParams, contract
 from tgp.engine.level_method import (
+    ADDED,
     GraphSizes,
     LevelBound,
     LevelEstimate,
@@ -26,7 +27,8 @@ from tgp.engine.level_method import (
     RandomKey,
     linear_bound,
 )
-from tgp.engine.parameter_checks import check_share
+from tgp.engine.parameter_checks import check_share, check_whole
+from tgp.engine.target_size import count_kept
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.offsets import offsets
@@ -40,12 +42,15 @@ class RandomParams(ConnectParams):
 
     Args:
         ratio: supernodes per node, in (0, 1]. A graph of ``n`` nodes gets ``ceil(ratio * n)`` supernodes.
+        nodes: number of supernodes of each graph, instead of ``ratio``. A smaller graph gets one supernode per node.
     """
 
     ratio: float = 0.5
+    nodes: int | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_share("ratio", self.ratio)
+        check_whole("nodes", self.nodes, optional=True)
         super().__post_init__()
 
 
@@ -65,21 +70,21 @@ def assign(block: BlockCSR, params: RandomParams, key: RandomKey) -> Assignment:
     """
     from tgp.kernels import matching
 
-    super_ptr = offsets(_count_parts(np.diff(block.node_ptr), params.ratio))
+    super_ptr = offsets(_count_parts(np.diff(block.node_ptr), params))
     cluster = matching.random_partition(block.node_ptr, super_ptr, key.seed, key.level)
     return Assignment("hard", super_ptr, cluster)
 
 
-def _count_parts(nodes: LongArray, ratio: float) -> LongArray:
+def _count_parts(nodes: LongArray, params: RandomParams) -> LongArray:
     """Return the number of supernodes of graphs with the given numbers of nodes."""
-    # The product of two floats can exceed a whole number by rounding: 0.07 * 100 is 7.000000000000001.
-    parts = np.ceil(ratio * nodes - 1e-9 * (nodes + 1)).astype(np.int64)
-    return np.minimum(np.maximum(parts, nodes > 0), nodes)
+    if params.nodes is not None:
+        return np.minimum(nodes, params.nodes)
+    return count_kept(nodes, params.ratio)
 
 
 def bound(sizes: GraphSizes, params: RandomParams) -> LevelBound:
     """Bound time and memory. The number of supernodes is exact."""
-    return linear_bound(sizes, 80.0, 40.0, nodes=_count_parts(sizes.nodes, params.ratio))
+    return linear_bound(sizes, 80.0, 40.0, nodes=_count_parts(sizes.nodes, params))
 
 
 METHOD = LevelMethod(
@@ -90,4 +95,5 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.5, 0.9),
     bound=bound,
     contracts=True,
+    joins_components=True,
 )

@@ -225,6 +225,7 @@ METHOD = LevelMethod(
     builds_levels=has_ratios,
     estimate=LevelEstimate(0.6, 0.8, scratch=200.0),
     contracts=True,
+    joins_components=True,
     revision=3,
     needs=("x",),
 )

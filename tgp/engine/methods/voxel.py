@@ -113,6 +113,7 @@ METHOD = LevelMethod(
     estimate=LevelEstimate(0.5, 0.6, scratch=80.0),
     bound=bound,
     contracts=True,
+    joins_components=True,
     revision=3,
     needs=("pos",),
 )
