@@ -47,6 +47,24 @@ def test_external_link(fast_store):
     refused(fast_store, "/fields/z is a soft or external link")
 
 
+def test_damaged_index_of_creation_order(fast_store):
+    def edit(file):
+        group = file.create_group("many", track_order=True)
+        for number in range(9):  # groups with fewer members have no index
+            group[f"array{number}"] = np.zeros(4)
+
+    forge_shard(fast_store, edit)
+    path = fast_store / GRAPHS
+    data = bytearray(path.read_bytes())
+    index = data.index(b"BTHD\0\6")
+    data[index + 20] ^= 1
+    path.write_bytes(data)
+    with h5py.File(path) as file:
+        assert file["many/array0"][0] == 0  # the names have an index of their own
+    readmit_shard(fast_store)
+    refused(fast_store, "is not a valid HDF5 file")
+
+
 def test_external_storage(fast_store, tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(b"the password" * 1000)

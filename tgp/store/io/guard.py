@@ -83,6 +83,7 @@ class Inspector:
     def walk(self, group: Any, prefix: str, depth: int) -> None:
         """Check a group and everything in it."""
         self.groups[prefix] = self.attributes(group, prefix)
+        h5py.h5o.get_info(group)  # also reads the index of creation order, which the iteration does not need
         links = group.links
         for raw in group:
             path = f"{prefix}/{raw.decode('utf-8', 'replace')}"
