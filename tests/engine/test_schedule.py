@@ -86,7 +86,7 @@ def test_forms_of_a_schedule(value, canonical):
         (
             "ndp,hem:ratio=0",
             ParameterError,
-            r"^hem:ratio is out of range: expected numbers in \(0, 1\], got 0.0",
+            r"^hem:ratio is out of range: expected a number in \(0, 1\], got 0.0",
         ),
         ("hem:ratio=0.5:nodes=9", ParameterError, "^hem: the size is given twice"),
         (f"hem:nodes={2**63}", ParameterError, r"^hem:nodes is out of range: .* in \[1, 2\*\*63\), got"),

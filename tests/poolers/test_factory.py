@@ -81,7 +81,7 @@ def test_unknown_aliases_and_missing_arguments():
         get_pooler("topk")
     with pytest.raises(TypeError, match="not supported"):
         get_pooler("topk", in_channels=2, ratio="half")
-    with pytest.raises(AttributeError):
+    with pytest.raises(ValueError, match="pooler_name must be text such as 'topk', got int"):
         get_pooler(3)
 
 

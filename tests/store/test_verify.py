@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tgp.store import StoreWriter, contraction, verify_store
+from tgp.store import StoreWriter, contraction_check, verify_store
 from tgp.testing.stores import forge_shard, halving, halving_spec, random_table, store_spec
 
 
@@ -147,15 +147,15 @@ def stored_edges(sizes, parts, weight):
     index = np.concatenate([np.asarray(p, float).reshape(-1, 3).T for p in parts], axis=1)
     ptr = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
     nodes = np.concatenate([[0], np.cumsum(sizes)])
-    return contraction.unit_edges(index[:2].astype(np.uint8), index[2] if weight else None, ptr, nodes)
+    return contraction_check.unit_edges(index[:2].astype(np.uint8), index[2] if weight else None, ptr, nodes)
 
 
 @pytest.mark.parametrize("ratio", [0, 64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loops", [False, True])
 def test_every_wrong_coarse_edge_is_found(monkeypatch, ratio, weighted, loops):
-    monkeypatch.setattr(contraction, "_DENSE_RATIO", ratio)
-    monkeypatch.setattr(contraction, "_BLOCK_EDGES", 20)
+    monkeypatch.setattr(contraction_check, "_DENSE_RATIO", ratio)
+    monkeypatch.setattr(contraction_check, "_BLOCK_EDGES", 20)
     rng = np.random.default_rng(0)
     sizes, supers, fine, right, cluster = random_level(rng, 40, loops)
     finer = stored_edges(sizes, [[(u, v, 1.0) for u, v in edges.T] for edges in fine], weighted)
@@ -163,7 +163,7 @@ def test_every_wrong_coarse_edge_is_found(monkeypatch, ratio, weighted, loops):
     def first_wrong(parts):
         coarse = stored_edges(supers, parts, weighted)
         options = {"remove_self_loops": not loops}
-        return contraction.first_wrong_contraction(finer, coarse, cluster, options, "float32")
+        return contraction_check.first_wrong_contraction(finer, coarse, cluster, options, "float32")
 
     assert first_wrong(right) is None
     for graph, edges in enumerate(right):
