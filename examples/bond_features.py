@@ -33,7 +33,7 @@ SEEN = {"nowhere": (0, 0), "input graph": (1, 0), "levels": (0, 1), "both": (1, 
 def add_bonds(data: Data, seed: int) -> Data:
     """Return the molecule with bond types (single, double) as `edge_attr`, and a new label."""
     draw = np.random.default_rng(seed)
-    row, col = data.edge_index.numpy()
+    row, col = data.edge_index.int().numpy()  # scipy 1.12 needs indices of 32 bits
     shape = (data.num_nodes, data.num_nodes)
     centre = draw.integers(data.num_nodes)
     steps = shortest_path(coo_array((np.ones(len(row)), (row, col)), shape=shape).tocsr(), indices=centre)

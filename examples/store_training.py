@@ -75,7 +75,7 @@ def stop_and_resume(dataset: PooledDataset, pooler: str, epochs: int, file: Path
     train(**stopped, batches=stop)
     states = {name: part.state_dict() for name, part in stopped.items()}
     torch.save({"random": torch.get_rng_state(), **states}, file)
-    resumed, saved = start(dataset, pooler), torch.load(file)
+    resumed, saved = start(dataset, pooler), torch.load(file, weights_only=True)
     torch.set_rng_state(saved["random"])
     for name, part in resumed.items():
         part.load_state_dict(saved[name])

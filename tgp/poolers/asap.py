@@ -162,7 +162,7 @@ class ASAPExecution(SparseExecution):
         self.into = into.with_weight(weight)
         attr = inputs.edge_attr
         attr = None if attr is None else _attributes_with_loops(attr, index, x.size(0))
-        super().__init__(pooler, inputs._replace(x=self.x, adj=edges, edge_weight=weight, edge_attr=attr))
+        super().__init__(pooler, inputs.replace(x=self.x, adj=edges, edge_weight=weight, edge_attr=attr))
 
     def select(self) -> SelectOutput:
         """Return the neighbourhoods with the highest scores."""
@@ -175,7 +175,7 @@ class ASAPExecution(SparseExecution):
         """Return the edges between kept nodes, or with ``soft_connect`` between attention clusters."""
         if self.pooler.soft_connect:
             edges, weight = self._soft_edges(so)
-            self.inputs = self.inputs._replace(adj=edges, edge_weight=weight, edge_attr=None)
+            self.inputs = self.inputs.replace(adj=edges, edge_weight=weight, edge_attr=None)
             # The edges already connect supernodes.
             so = SelectOutput.hard(torch.arange(so.num_supernodes, device=edges.device), so.num_supernodes)
         index, values = super().connect(so, batch_pool)

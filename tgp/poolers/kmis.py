@@ -165,7 +165,7 @@ class KMISExecution(SparseExecution):
         """Return the pooled connectivity of the undirected graph."""
         inputs = self.inputs
         adj, weight = self.pooler._undirected(so, inputs.adj, inputs.edge_weight)
-        self.inputs = inputs._replace(adj=adj, edge_weight=weight, edge_attr=None)
+        self.inputs = inputs.replace(adj=adj, edge_weight=weight, edge_attr=None)
         pooled = super().connect(so, batch_pool)
         if inputs.edge_attr is not None:  # reverse edges have no attributes
             how = inputs.edge_attr_reduce or "mean"

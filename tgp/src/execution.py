@@ -327,7 +327,7 @@ class PaddedExecution(FlatExecution):
                 max_num_nodes=inputs.max_num_nodes,
             )
         )
-        super().__init__(pooler, inputs._replace(x=x, adj=adj, mask=mask, edge_weight=None, batch=None))
+        super().__init__(pooler, inputs.replace(x=x, adj=adj, mask=mask, edge_weight=None, batch=None))
         self._given = inputs
 
     def select(self) -> SelectOutput:

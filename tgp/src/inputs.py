@@ -73,8 +73,13 @@ class PoolInputs(NamedTuple):
     extra: dict[str, Any] = {}
     checked: bool = False
 
+    def replace(self, **changes: Any) -> PoolInputs:
+        """Return a copy with other values of some fields. torch 2.6 cannot compile ``_replace`` without graph breaks."""
+        return PoolInputs(*[changes.get(name, value) for name, value in zip(_NAMES, self, strict=True)])
 
-_FIELDS = tuple(name for name in PoolInputs._fields if name not in ("extra", "checked"))
+
+_NAMES = PoolInputs._fields
+_FIELDS = tuple(name for name in _NAMES if name not in ("extra", "checked"))
 _COMMON = frozenset({*_FIELDS, "batch_pooled", "attn", "lifting", "validate", "level", "use_cache"})
 """Keywords that every pooler accepts, so that all poolers can be called in the same way. A pooler ignores those that it
 does not need."""
@@ -173,7 +178,7 @@ def _checked(pooler: SRCPooling, inputs: PoolInputs, validate: bool) -> PoolInpu
         _check_edge_attr(inputs, pooler.is_dense)
     if is_dense_adj(adj):
         _check_dense(inputs)
-        return inputs if batch is None else inputs._replace(batch=_check_batch(batch, inputs, None, validate))
+        return inputs if batch is None else inputs.replace(batch=_check_batch(batch, inputs, None, validate))
     if x is not None:
         if size is not None and size != x.size(0):
             raise InputError(
@@ -190,7 +195,7 @@ def _checked(pooler: SRCPooling, inputs: PoolInputs, validate: bool) -> PoolInpu
         batch = _check_batch(batch, inputs, size, validate)
         if checked and pooler._rejects_crossing_edges:
             _check_crossing(adj, batch)
-    return inputs._replace(adj=adj, edge_weight=weight, batch=batch, num_nodes=size, checked=checked)
+    return inputs.replace(adj=adj, edge_weight=weight, batch=batch, num_nodes=size, checked=checked)
 
 
 def _check_types(inputs: PoolInputs) -> None:

@@ -76,7 +76,7 @@ class RowExecution(PaddedExecution):
             return None
         if pooler.cache_preprocessing and not is_multi_graph_batch(batch):
             pooler.preprocessing(x, inputs.adj, inputs.edge_weight, batch, batch_size=size, use_cache=True)
-        return cls(pooler, inputs._replace(adj=index, edge_weight=weight), layout)
+        return cls(pooler, inputs.replace(adj=index, edge_weight=weight), layout)
 
     def select(self) -> SelectOutput:
         """Return the padded assignment, and build the view on its flat rows."""
