@@ -100,20 +100,25 @@ def graphs(name: str, data: Path | None) -> BlockCSR | None:
     return common.social_network(data / "SNAP" / "soc-slashdot0902-undirected.csv.gz")
 
 
+def with_needs(block: BlockCSR, text: str) -> BlockCSR:
+    """Return the graphs with attributes if a schedule needs them. Others are measured on edges alone."""
+    return with_attributes(block) if parse_schedule(text).needs else block
+
+
 def small(data: Path | None) -> None:
     """Print the graphs per second of the engine and of the transform."""
     print("\n| set | schedule | graphs/s | aim |\n|---|---|---|---|")
     for name in ("MUTAG", "NCI1"):
         if data is None:
             continue
-        block = with_attributes(common.tu_dataset(data / "TUDataset" / name))
+        plain = common.tu_dataset(data / "TUDataset" / name)
         for alias in METHODS.entries:
             text, goal = schedule_of(alias), goal_text(GOALS.get(alias))
-            schedule = parse_schedule(text)
+            schedule, block = parse_schedule(text), with_needs(plain, text)
             wall, _ = common.best(lambda b=block, s=schedule: coarsen(b, s), 4.0)
             print(f"| {name} | `{text}` | {block.num_graphs / wall:,.0f} | {goal} |", flush=True)
     if data is not None:
-        per_graph(with_attributes(common.tu_dataset(data / "TUDataset" / "MUTAG")))
+        per_graph(common.tu_dataset(data / "TUDataset" / "MUTAG"))
 
 
 def per_graph(block: BlockCSR) -> None:
@@ -123,27 +128,25 @@ def per_graph(block: BlockCSR) -> None:
 
     from tgp.data import PreCoarsening
 
-    items = [
-        Data(
-            edge_index=torch.from_numpy(one.edge_index()),
-            x=torch.from_numpy(one.node_values("x")),
-            pos=torch.from_numpy(one.node_values("pos")),
-        )
-        for one in block.split()
-    ]
+    def make(one: BlockCSR, needs: tuple[str, ...]) -> Data:
+        values = {name: torch.from_numpy(one.node_values(name)) for name in needs}
+        return Data(edge_index=torch.from_numpy(one.edge_index()), num_nodes=one.num_nodes, **values)
+
+    graphs = with_attributes(block).split()
     print("\n| PreCoarsening per graph, MUTAG | graphs/s (wall) | goal |\n|---|---|---|")
     for alias in METHODS.entries:
         levels, goal = levels_of(alias), goal_text(TRANSFORM_GOALS.get(alias))
         transform = PreCoarsening(levels)
-        wall, _ = common.best(lambda t=transform: [t(item.clone()) for item in items], 3.0)
+        items = [make(one, METHODS[alias].needs) for one in graphs]
+        wall, _ = common.best(lambda t=transform, i=items: [t(item.clone()) for item in i], 3.0)
         print(f"| {alias}, {len(levels)} levels | {len(items) / wall:,.0f} | {goal} |", flush=True)
 
 
 def _one(name: str, text: str, data: Path | None, queue: Any) -> None:
     """Measure one level of one method in a separate process, after a warm-up on small graphs."""
-    coarsen(with_attributes(grid2d(12, 12)), text)
-    coarsen(with_attributes(barabasi_albert(300, 5, seed=0)), text)
-    block = with_attributes(graphs(name, data))
+    coarsen(with_needs(grid2d(12, 12), text), text)
+    coarsen(with_needs(barabasi_albert(300, 5, seed=0), text), text)
+    block = with_needs(graphs(name, data), text)
     start, used = time.perf_counter(), time.process_time()
     memory = common.added_memory(lambda: coarsen(block, text))
     queue.put((block.num_edges // 2, time.perf_counter() - start, time.process_time() - used, memory))
