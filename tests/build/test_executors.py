@@ -2,10 +2,11 @@
 
 import os
 import threading
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, InvalidStateError, ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
+from tgp.build import executors
 from tgp.build.executors import JobQueue, Pool
 from tgp.errors import TgpError
 
@@ -128,3 +129,18 @@ def test_a_dead_worker_is_explained():
     with ProcessPoolExecutor(1) as executor, pytest.raises(TgpError, match="worker process") as caught:
         run_all(executor, range(3), function=die)
     assert "memory" in caught.value.hint
+
+
+def test_cancelled_futures_of_killed_workers_print_nothing(monkeypatch):
+    shown = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: shown.append(args.exc_type))
+
+    def fail(error):
+        raise error
+
+    with executors._ignore_cancelled_futures():
+        for error in (InvalidStateError("CANCELLED"), KeyError("shown")):
+            thread = threading.Thread(target=fail, args=(error,))
+            thread.start()
+            thread.join()
+    assert shown == [KeyError]

@@ -15,6 +15,7 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
+    InvalidStateError,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
@@ -258,6 +259,22 @@ def _hide_main_module() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _ignore_cancelled_futures() -> Iterator[None]:
+    """Hide the traceback of a pool that finds cancelled futures when its workers are killed (Python 3.10 to 3.12)."""
+    original = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        if not issubclass(args.exc_type, InvalidStateError):
+            original(args)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = original
+
+
+@contextlib.contextmanager
 def _open_processes(workers: int, threads: int) -> Iterator[tuple[Executor, Connection]]:
     """Start worker processes. Yield the executor and the pipe on which they send the state of their compilation."""
     before = set(multiprocessing.active_children())
@@ -275,13 +292,14 @@ def _open_processes(workers: int, threads: int) -> Iterator[tuple[Executor, Conn
         closing.start()
         closing.join(CLOSE_TIMEOUT)
     finally:
-        # A worker that died while it held a lock blocks the others, so they may never end without a signal.
-        for child in set(multiprocessing.active_children()) - before:
-            child.kill()
-        # The thread of the pool closes its pipes now. Without the wait, the interpreter complains at exit. The wait is
-        # limited, because a full pipe can block that thread for ever.
-        if closing.ident is None:
-            closing.start()
-        closing.join(CLOSE_TIMEOUT)
+        with _ignore_cancelled_futures():
+            # A worker that died while it held a lock blocks the others, so they may never end without a signal.
+            for child in set(multiprocessing.active_children()) - before:
+                child.kill()
+            # The thread of the pool closes its pipes now. Without the wait, the interpreter complains at exit. The wait is
+            # limited, because a full pipe can block that thread for ever.
+            if closing.ident is None:
+                closing.start()
+            closing.join(CLOSE_TIMEOUT)
         incoming.close()
         outgoing.close()
