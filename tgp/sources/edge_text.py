@@ -139,7 +139,7 @@ NO_EDGES_HINT = (
     "an edge list has lines 'u v' or 'u v weight' of numbers; number nodes that have names, or return "
     "networkx.read_edgelist(path) from a function (--dataset mine.py:load)"
 )
-"""What to do about a text file without edges. Lines that start with a word are headings."""
+"""Hint for a text file without edges, whose lines may name nodes by words."""
 
 
 def _parse_edge(path: Path | str, number: int, line: str) -> tuple[Any, ...]:
