@@ -1,6 +1,7 @@
 """Poolers that users write: PreCoarsening, precoarsen, pre_transform, and schedules of the engine."""
 
 import dataclasses
+import threading
 
 import numpy as np
 import pytest
@@ -368,6 +369,41 @@ def test_random_choices_depend_on_seed_and_graph_alone():
     assert (first[-len(alone) :] - low).tolist() == alone.tolist()
     data = PreCoarsening(["shuffled", "shuffled"], seed=3)(graphs[2]).pooled_data[1]
     assert data.so.cluster_index.tolist() == alone.tolist()
+
+
+def test_reading_a_schedule_in_a_thread_does_not_change_random_choices():
+    drawing, building, drawn = threading.Event(), threading.Event(), threading.Event()
+
+    class Drawing(RandomPairs):
+        def select(self, **kwargs):
+            drawing.set()
+            building.wait(0.5)  # the other thread gets there only if nothing makes it wait for this one
+            try:
+                return super().select(**kwargs)
+            finally:
+                drawn.set()
+
+    class Built(PairPooling):
+        def __init__(self):
+            super().__init__()
+            building.set()
+            drawn.wait(60)
+
+    def read_schedule():
+        drawing.wait(60)
+        parse_schedule("built")  # builds the pooler, with seeded generators
+
+    register_pooler("shuffled", RandomPairs, precoarsenable=True)
+    register_pooler("drawing", Drawing, precoarsenable=True)
+    register_pooler("built", Built, precoarsenable=True)
+    _, block = graphs_to_arrays([ring(64)])
+    expected = levels_of(block, "shuffled", seed=3)[0].assignment.cluster
+    schedule = parse_schedule("drawing")
+    reader = threading.Thread(target=read_schedule)
+    reader.start()
+    found = coarsen(block, schedule, 3).levels[0].assignment.cluster
+    reader.join()
+    assert building.is_set() and found.tolist() == expected.tolist()
 
 
 def test_a_seed_parameter_gets_the_seed_of_the_run():

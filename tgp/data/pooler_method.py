@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import random
+import threading
 import types
 import typing
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ __all__ = ["level_method", "seeded"]
 
 _SIMPLE = (int, float, bool, str, type(None))
 _ANY = int | float | bool | str
+_GENERATOR_LOCK = threading.RLock()
+"""Lock around code that uses the global generators. Another thread that reads a schedule builds its poolers, too."""
 
 
 def level_method(entry: Entry) -> LevelMethod:
@@ -79,22 +82,25 @@ def _wrap(alias: str, cls: type) -> LevelMethod:
 def seeded(seed: int, level: int) -> Iterator[None]:
     """Seed the global generators of torch, NumPy and Python inside of the block, and restore them after it.
 
+    Only one thread at a time is inside of such a block.
+
     Args:
         seed: Seed of the run.
         level: Number of the level.
     """
     mixed = int(np.random.SeedSequence([seed, level]).generate_state(1, np.uint32)[0])
     generator = torch.default_generator  # ``torch.manual_seed`` also prepares accelerators, which takes long
-    states = generator.get_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
-    generator.manual_seed(mixed)
-    random.seed(mixed)
-    np.random.seed(mixed)  # noqa: NPY002 - code of users calls the global generator
-    try:
-        yield
-    finally:
-        generator.set_state(states[0])
-        random.setstate(states[1])
-        np.random.set_state(states[2])  # noqa: NPY002
+    with _GENERATOR_LOCK:
+        states = generator.get_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+        generator.manual_seed(mixed)
+        random.seed(mixed)
+        np.random.seed(mixed)  # noqa: NPY002 - code of users calls the global generator
+        try:
+            yield
+        finally:
+            generator.set_state(states[0])
+            random.setstate(states[1])
+            np.random.set_state(states[2])  # noqa: NPY002
 
 
 @dataclass(frozen=True, eq=False)
