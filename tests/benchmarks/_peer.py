@@ -22,7 +22,7 @@ class Server:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        self.version = f"tgp {self.ask('version', '')}"
+        self.version = f"tgp {str(self.ask('version', '')).partition('rc')[0]}"
 
     def ask(self, what: str, name: str) -> float | str:
         """Return the answer to a request.

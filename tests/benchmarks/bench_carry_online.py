@@ -63,12 +63,21 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
-    print(f"{'D':>3} {'reduce':6} {'PyG s':>8} {'tgp s':>8} {'ratio':>6} {'engine path s':>14} {'ratio':>6}")
+    print(
+        "| columns | reduction | PyG, s | tgp, s | tgp / PyG | after the engine, s | after the engine / PyG |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for columns in (1, 4, 8, 16, 64):
         for how in ("mean", "sum", "max"):
             base, mine, after = compare(options.edges, columns, how, options.turns).values()
-            shown = f"{base:8.3f} {mine:8.3f} {mine / base:6.2f} {after:14.3f} {after / base:6.2f}"
-            print(f"{columns:3} {how:6} {shown}", flush=True)
+            cells = [
+                f"{base:.3f}",
+                f"{mine:.3f}",
+                f"{mine / base:.2f}",
+                f"{after:.3f}",
+                f"{after / base:.2f}",
+            ]
+            print(f"| {columns} | {how} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
     python tests/benchmarks/run_all.py --data DATA --peer-python PATH --out FOLDER [--tree OTHER] [--parts store,loader]
 
 ``FOLDER`` receives the output of each part as a text file. ``--tree`` runs the same parts with the package of another work tree:
-parts then take turns, so that both versions see the same machine. ``--page`` replaces the tables of the page by those with the same
-header in the output. ``--compare`` runs nothing: it prints the figures of both versions from the files in ``FOLDER``, side by side. ``TGP_BENCH_LIBRARIES`` names a folder with libraries to compare with (pyamg, pymetis, networkit, scikit-network, igraph). A calibration (a sort of a million numbers) is measured before and after each part.
+parts then take turns, so that both versions see the same machine. Parts that end in ``_before`` alternate step by step between
+both versions and need ``--tree``. ``--page`` replaces the tables of the page by those with the same header in the output.
+``--compare`` runs nothing: it prints the figures of both versions from the files in ``FOLDER``, side by side, and replaces these
+tables of the page with ``--page``. ``TGP_BENCH_LIBRARIES`` names a folder with libraries to compare with (pyamg, pymetis,
+networkit, scikit-network, igraph). A calibration (a sort of a million numbers) is measured before and after each part.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +29,10 @@ PAGE = HERE.parents[1] / "docs" / "performance.md"
 PARTS: dict[str, tuple[str, ...]] = {
     "small": ("bench_methods.py", "--small", "--data", "{data}"),
     "transform": ("bench_transform.py", "--data", "{data}", "--peer-python", "{peer}"),
+    "transform_before": ("bench_transform.py", "--data", "{data}", "--peer-python", "{before}"),
     "engine": ("bench_engine.py",),
     "carry": ("bench_carry.py",),
+    "carry_online": ("bench_carry_online.py", "--edges", "500000"),
     "first_run": ("bench_first_run.py",),
     "store": ("bench_store.py",),
     "inspect": ("bench_inspect.py",),
@@ -40,11 +46,15 @@ PARTS: dict[str, tuple[str, ...]] = {
     "ndp": ("bench_ndp.py", "--data", "{data}"),
     "sep": ("bench_kmis_sep.py", "--data", "{data}"),
     "spectral": ("bench_nmf_eigen.py", "--data", "{data}"),
-    "families": ("bench_families.py",),
+    "families": ("bench_families.py", "--limit", "5"),
     "pyg": ("bench_pyg.py", "--cora", "{data}/Planetoid", "--runs", "31"),
     "poolers": ("bench_poolers.py", "--peer-python", "{peer}", "--physics", "{data}/Coauthor/Physics/raw/ms_academic_phy.npz"),
+    "poolers_before": ("bench_poolers.py", "--parts", "peer", "--no-memory", "--peer-python", "{before}"),
 }  # fmt: skip
 """Command of each part. Short parts come first; parts that concern models come last."""
+
+TWO_VERSIONS = "{before}"
+"""Argument of parts that run an interpreter with the package of the other work tree."""
 
 
 def calibrate() -> float:
@@ -97,20 +107,38 @@ def replace_tables(page: str, output: str) -> tuple[str, int]:
     return page, replaced
 
 
-COMPARED: dict[str, tuple[str, ...]] = {
-    "small": ("graphs/s", "graphs/s (wall)"),
-    "loader": ("store (disk)",),
-    "ndp": ("s", "wall s", "seconds"),
-    "sep": ("s", "wall s", "cpu s"),
-    "spectral": ("s", "cpu s", "wall s"),
-    "large": ("cpu s",),
-    "reduction": ("M edges/s",),
-    "training": ("s per epoch", "seconds per epoch"),
-    "inspect": ("s", "wall s"),
-    "poolers": ("tgp ms", "ms"),
-    "pyg": ("tgp ms", "ms"),
-}  # fmt: skip
-"""Columns that :func:`compare_tables` reads, by part. Several names of a column are alternatives."""
+def write_tables(output: str) -> int:
+    """Replace tables of the page by those with the same header, and return the number of replaced tables."""
+    page, count = replace_tables(PAGE.read_text(), output)
+    PAGE.write_text(page)
+    return count
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Table of the figures of two versions.
+
+    Args:
+        title: Header of its first column.
+        columns: Columns of the part to read. Several names are alternatives; the first one that a table has is used.
+        smallest: Rows with a smaller figure of the other version are left out.
+    """
+
+    title: str
+    columns: tuple[str, ...] = ()
+    smallest: float = 0.0
+
+
+COMPARED = {
+    "small": Comparison("graphs per second of the engine", ("graphs/s", "graphs/s (wall)")),
+    "transform_before": Comparison("`PreCoarsening`, one graph of MUTAG at a time, graphs per second"),
+    "loader": Comparison("graphs per second from a store", ("store (disk)",)),
+    "large": Comparison("one level on large graphs, processor s", ("cpu s",), smallest=0.05),
+    "store": Comparison("graphs per second, written to a store, two threads", ("measured",)),
+    "workers": Comparison("seconds of `tgp coarsen`", ("one: wall s", "two: wall s")),
+    "inspect": Comparison("seconds of commands", ("compiled: wall s", "wall s", "s")),
+    "poolers_before": Comparison("milliseconds of trainable poolers, forward and backward"),
+}
 
 
 def compare_tables(before: str, after: str, columns: tuple[str, ...]) -> list[tuple[str, float, float]]:
@@ -127,6 +155,12 @@ def compare_tables(before: str, after: str, columns: tuple[str, ...]) -> list[tu
     return [(name, old[name], value) for name, value in _figures(after, columns) if name in old]
 
 
+def read_two_versions(text: str) -> list[tuple[str, float, float]]:
+    """Return (row, figure before, figure after) of a table that has this version and the other one side by side."""
+    rows = [_row_cells(line) for table in _tables(text) for line in table.splitlines()[2:]]
+    return [(row[0], float(row[2].replace(",", "")), float(row[1].replace(",", ""))) for row in rows]
+
+
 def _figures(text: str, columns: tuple[str, ...]) -> list[tuple[str, float]]:
     found = []
     for table in _tables(text):
@@ -135,7 +169,7 @@ def _figures(text: str, columns: tuple[str, ...]) -> list[tuple[str, float]]:
         if column is None:
             continue
         for line in table.splitlines()[2:]:
-            cells = [cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")]
+            cells = _row_cells(line)
             value = _number(cells[column]) if column < len(cells) else None
             if value is not None:
                 found.append((_row_name(cells[:column], header), value))
@@ -149,29 +183,48 @@ def _row_name(cells: list[str], header: list[str]) -> str:
     return ", ".join(cell for cell in named if cell and _number(cell) is None)
 
 
+def _row_cells(line: str) -> list[str]:
+    return [cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")]
+
+
 def _number(cell: str) -> float | None:
+    """Return the number of a cell such as ``1,234`` or ``1,234 graphs/s, 987 per cpu s``, or ``None``."""
     try:
-        return float(cell.replace(",", "").rstrip("%"))
+        return float(cell.partition(" graphs/s")[0].replace(",", "").rstrip("%"))
     except ValueError:
         return None
 
 
-def print_comparison(folder: Path, parts: list[str]) -> None:
-    """Print the figures of two versions side by side, from the output files of an earlier run.
+def compare_versions(folder: Path, part: str) -> str:
+    """Return a table with the figures of two versions side by side, from the output files of an earlier run.
 
     Args:
         folder: Folder with ``PART.before.txt`` and ``PART.after.txt``.
-        parts: Parts to compare.
+        part: Part to compare.
+
+    Returns:
+        The table, or nothing if the part was not measured with both versions or cannot be compared.
     """
-    for part in parts:
-        texts = [folder / f"{part}.{version}.txt" for version in ("before", "after")]
-        if part not in COMPARED or not all(text.exists() for text in texts):
-            continue
-        rows = compare_tables(*(text.read_text() for text in texts), COMPARED[part])
-        if rows:
-            print(f"\n| {part}: {COMPARED[part][0]} | before | after | after / before |\n|---|---|---|---|")
-        for name, old, new in rows:
-            print(f"| {name} | {old:,g} | {new:,g} | {new / old if old else float('nan'):.2f} |")
+    before, after = (folder / f"{part}.{version}.txt" for version in ("before", "after"))
+    chosen = COMPARED.get(part)
+    if chosen is None or not after.exists():
+        return ""
+    if TWO_VERSIONS in PARTS[part]:
+        rows = read_two_versions(after.read_text())
+    else:
+        rows = compare_tables(
+            before.read_text() if before.exists() else "", after.read_text(), chosen.columns
+        )
+    lines = [
+        f"| {name} | {old:,g} | {new:,g} | {new / old if old else float('nan'):.2f} |\n"
+        for name, old, new in rows
+        if old >= chosen.smallest
+    ]
+    return (
+        "".join([f"| {chosen.title} | before | after | after / before |\n|---|---|---|---|\n", *lines])
+        if lines
+        else ""
+    )
 
 
 def _tables(text: str) -> list[str]:
@@ -199,18 +252,32 @@ def main() -> None:
         "--compare", action="store_true", help="print the figures of both versions, run nothing"
     )
     options = parser.parse_args()
+    parts = options.parts.split(",")
     if options.compare:
-        print_comparison(options.out, options.parts.split(","))
+        tables = "\n".join(filter(None, (compare_versions(options.out, part) for part in parts)))
+        print(tables)
+        if options.page:
+            write_tables(tables)
         return
     options.out.mkdir(parents=True, exist_ok=True)
+    before_python = options.out / "before-python"
+    if options.tree:
+        before_python.write_text(
+            f'#!/bin/sh\nPYTHONPATH={options.tree.resolve()} exec {sys.executable} "$@"\n'
+        )
+        before_python.chmod(0o755)
+    else:
+        parts = [part for part in parts if TWO_VERSIONS not in PARTS[part]]
     trees = {"before": options.tree, "after": HERE.parents[1]} if options.tree else {"after": HERE.parents[1]}
     print(
         "| part | version | seconds | calibration before, ms | after, ms | load |\n|---|---|---|---|---|---|"
     )
-    for name in options.parts.split(","):
-        values = {"data": options.data.resolve(), "peer": options.peer_python}
+    values = {"data": options.data.resolve(), "peer": options.peer_python, "before": before_python.resolve()}
+    for name in parts:
         command = [word.format_map(values) for word in PARTS[name]]
         for version, tree in trees.items():
+            if version == "before" and TWO_VERSIONS in PARTS[name]:
+                continue
             before, begin = calibrate(), time.perf_counter()
             output = run_part(command, tree.resolve(), options.out / f"{name}.{version}.txt")
             seconds, load = time.perf_counter() - begin, os.getloadavg()[0]
@@ -219,9 +286,7 @@ def main() -> None:
                 flush=True,
             )
             if version == "after" and options.page:
-                page, count = replace_tables(PAGE.read_text(), output)
-                PAGE.write_text(page)
-                print(f"{name}: {count} tables of the page were replaced", file=sys.stderr)
+                print(f"{name}: {write_tables(output)} tables of the page were replaced", file=sys.stderr)
 
 
 if __name__ == "__main__":
