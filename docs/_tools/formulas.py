@@ -88,7 +88,7 @@ class _Parser:
             if mark == "_":
                 below = self._group()
             else:
-                above += '<mo style="font-size:1.5em">′</mo>' if mark == "'" else self._group()
+                above += '<mo style="font-size:1.2em">′</mo>' if mark == "'" else self._group()
         kinds = ("munder", "mover", "munderover") if large else ("msub", "msup", "msubsup")
         if below and above:
             return f"<{kinds[2]}>{base}{below}<mrow>{above}</mrow></{kinds[2]}>"

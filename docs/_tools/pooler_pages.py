@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from html import escape
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tgp.engine.methods import METHODS
 from tgp.inspect.catalog import ParameterInfo, PoolerInfo, describe_pooler
 from tgp.poolers.table import pooler_map
 from tgp.registry import Entry
+
+_CODE = re.compile(r"`([^`]*)`")
 
 BASELINES = {"nopool": "identity", "random": "partition at a chosen ratio"}
 """Poolers to compare others with, and what they do."""
@@ -108,8 +111,13 @@ def _first_sentence(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text for a cell of a table."""
-    return " ".join(text.split()).replace("|", "\\|")
+    """Return a text for a cell of a table.
+
+    A bar ends a cell, also inside code, and a backslash before it would be shown there. Code with a bar therefore becomes HTML.
+    """
+    parts = _CODE.split(" ".join(text.split()))
+    parts[1::2] = [f"`{code}`" if "|" not in code else f"<code>{escape(code)}</code>" for code in parts[1::2]]
+    return "".join(parts).replace("|", "&#124;")
 
 
 def pooler_page(entry: Entry, note: str) -> str:

@@ -116,7 +116,7 @@ def figures_table() -> str:
     }
     rows = [
         f"| coarsen NCI1, from arrays to arrays, graphs/s | {speeds} | |",
-        f"| `tgp coarsen --pooler 'graclus*3'`, 100,000 graphs into a store, quality figures and all | {whole} | |",
+        f"| `tgp coarsen --pooler 'graclus*3'`, 100,000 graphs into a store, with all quality figures | {whole} | |",
         f"| load NCI1 with 3 levels, batch 128, graphs/s | {disk} from disk | PyG, without levels, in memory: {plain} |",
     ]
     for what, (step, ours, theirs) in steps.items():

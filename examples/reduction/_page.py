@@ -20,27 +20,36 @@ hide: [toc]
 
 # Leaderboard of graph reduction
 
-A network is trained on a coarse graph and tested on the **original** graph. c is the share of nodes that are kept. Accuracies are in percent, mean ± standard
-deviation over runs. No method of ours uses labels: coarsening gets edges, and features if the method needs
-them. [Training on a reduced graph](guide/reduction.md) shows how to do this with your own graph, and [Performance](performance.md) compares the speed of coarsening
+How well does a network work if it is trained on a smaller graph? This page compares methods of graph reduction: a network that classifies nodes is trained on a
+coarse graph and tested on the **original** graph. The letter c is the share of nodes that the coarse graph keeps. Accuracies are in percent, as mean ± standard deviation
+over runs.
+
+No method of ours uses labels: coarsening gets the edges, and the features if the method needs
+them. [Training on a reduced graph](guide/reduction.md) shows how to do this with your own graph. [Performance](performance.md) compares the speed of coarsening
 with other libraries.
 
 ![Test accuracy of a GCN by the share of kept nodes, one panel per dataset](img/{NAME})
 
-*Test accuracy of a GCN by c. Accuracies below a panel are drawn at its lower edge. Published results of methods that use the labels of all nodes are left out, and
-those of DBLP, which have another split.*
+*Test accuracy of a GCN by c. Accuracies below a panel are drawn at its lower edge. Two kinds of published results are left out: those of methods that use the labels of
+all nodes, and those of DBLP, which have another split.*
 
 """
 SUMMARY = """\
 ## Summary
 
-The best method of a row and network is chosen **by validation accuracy** among graphs of at most 1.1 c of the nodes. Its test accuracy is shown, even if another one is
-higher. Seconds are the processor time of coarsening by the best method for the GCN. With one or two runs per cell, differences between methods are mostly chance.{missing}
+Each row has a dataset and a share c, and each network a column: GCN and APPNP. "Full" is the accuracy after training on the whole graph. "Best" is that of the
+best method, which is chosen **by validation accuracy** among coarse graphs of at most 1.1 c of the nodes. Its test accuracy is shown, even if another method has a
+higher one. The column s has the processor seconds of coarsening by the best method for the GCN.
+
+With one or two runs per cell, differences between methods are mostly chance.{missing}
 
 """
 PUBLISHED_NOTE = """\
-Published: best value of Table 1 of STPGC (arXiv 2601.22943) among methods that are not known to use labels of all nodes, then among those that do. Whether GEC uses labels was not
-checked. STPGC uses the labels of all nodes, also of test nodes, in its published code, and UGC uses them for one factor. Their DBLP has another split, so those values cannot be compared with ours.
+The two "published" columns are the best values of Table 1 of STPGC (arXiv 2601.22943), for GCN / APPNP:
+
+- The first one has methods that are not known to use the labels of all nodes. Whether GEC uses labels was not checked.
+- The second one has methods that use them. The published code of STPGC uses the labels of all nodes, also of test nodes. UGC uses them for one factor.
+- DBLP has another split in that table, so its values cannot be compared with ours.
 
 """
 AIMS = {"Cora": {0.5: 81.5, 0.3: 81.0, 0.1: 78.0}, "CiteSeer": {0.5: 71.5, 0.3: 71.0, 0.1: 72.5}}
@@ -50,18 +59,20 @@ PROTOCOL = """\
 
 The protocol is that of SCAL (Huang et al., KDD 2021):
 
-- Components with more than 10 nodes are coarsened on their own. Smaller ones are kept whole if they have a node for training or validation, else left out.
-- Features of a supernode are the sum of its members, with rows scaled to the sum 1. The network gets edges without weights and without self-loops.
-- Difference: rows of the members have the sum 1, too, before they are added. SCAL adds them as they are. In 20 runs of a GCN on Cora and CiteSeer (`hem` at 0.5 and 0.1,
-  `lv:balanced=true` at 0.1), this changed the mean accuracy by at most 0.3.
-- A supernode is used for training if all its training nodes have the same label, and likewise for validation.
-- GCN: two layers, 64 hidden channels, dropout 0.5; Adam with rate 0.01, decay 0.0005. APPNP: the same with 10 steps, alpha 0.1 (our choice).
-- 60 epochs for Cora, 50 for DBLP, 200 for the others. Physics has rate 0.001 without decay.
-- The weights of the lowest validation loss in the second half of the epochs are used. Training stops there if the loss exceeds the mean of the last 10.
-- Cora and CiteSeer have the public split. The others have 20 nodes per class for training and 30 for validation, drawn again for each run.
-- SCAL has no settings for Photo, Computers and CS. They use those of CiteSeer with the other split.
+- **Components.** Connected components with more than 10 nodes are coarsened separately. Smaller ones are kept whole if they have a node for training or validation, and left out otherwise.
+- **Features.** A supernode has the sum of the features of its members, scaled to the sum 1. We differ from SCAL in one point: the features of each member are scaled to the
+  sum 1, too, before they are added. In 20 runs of a GCN on Cora and CiteSeer (`hem` at 0.5 and 0.1, `lv:balanced=true` at 0.1), this changed the mean accuracy by at
+  most 0.3.
+- **Edges.** The network gets edges without weights and without self-loops.
+- **Labels.** A supernode is used for training if all its training nodes have the same label, and likewise for validation.
+- **Networks.** GCN: two layers, 64 hidden channels, dropout 0.5, Adam with learning rate 0.01 and weight decay 0.0005. APPNP: the same with 10 steps and alpha 0.1 (our choice).
+  Physics has learning rate 0.001 without weight decay.
+- **Epochs.** 60 for Cora, 50 for DBLP, 200 for the others. The test uses the weights of the lowest validation loss in the second half of the epochs. In this half, training stops
+  when the validation loss exceeds the mean of the last 10 epochs.
+- **Splits.** Cora and CiteSeer have the public split. The others have 20 nodes per class for training and 30 for validation, drawn again for each run.
+- **Photo, Computers and CS.** SCAL has no settings for them. They use those of CiteSeer, and the split of the other datasets.
 
-Training computes only the scores of nodes with labels, which is the same function as the whole network and faster.
+Training computes the scores of labelled nodes only. This gives the same result as computing all scores, and is faster.
 
 ```bash
 python examples/reduction/leaderboard.py --root DATA
@@ -73,14 +84,25 @@ python examples/reduction/leaderboard.py --root DATA --models facts   # only cos
 
 ## How to read the tables
 
-Methods without a ratio, such as `graclus*8`, show the level nearest to c, with the real share in parentheses. A dash means that the cell was not computed. `[2]` is the
-number of runs of a cell with fewer runs than its table says.
+Accuracies:
 
-Three values separated by strokes belong to the c of the header. "Used" is the number of supernodes whose training nodes have one label. Seconds are processor time of one
-core, without compilation, and for a schedule those of all its levels. MB is the memory beyond that of the input. The errors compare the 100 lowest eigenvalues of the normalized
-Laplacian of the largest component, or the 10 lowest if it has more than 5,000 nodes; "restricted" ignores how the coarse graph is connected. "REE high" is the relative error of
-as many highest eigenvalues of D - A, and RSA the constant of the restricted spectral approximation. `tgp inspect --spectral` prints these and further figures,
-see [Inspecting and verifying](guide/command-line.md#inspecting-and-verifying).
+- Methods without a ratio, such as `graclus*8`, show the level nearest to c, with the real share of nodes in parentheses.
+- A dash means that the cell was not computed.
+- A number in brackets, such as `[2]`, is the number of runs of a cell that has fewer runs than the heading says.
+
+Costs and errors. Three values with slashes between them belong to the three c of the header:
+
+| column | meaning |
+|---|---|
+| used | number of supernodes that training can use, because their training nodes have one label |
+| s | processor seconds of one core, without compilation; for a schedule those of all its levels |
+| MB | memory beyond that of the input |
+| eigenvalue error | relative error of the lowest eigenvalues of the normalized Laplacian of the largest component: 100 of them, or 10 if it has more than 5,000 nodes |
+| restricted | the same error of the input graph, restricted to signals that are constant on supernodes: only the clusters count, not the edges of the coarse graph |
+| REE high | relative error of as many highest eigenvalues of the Laplacian D - A |
+| RSA | constant of the restricted spectral approximation |
+
+`tgp inspect --spectral` prints these and further figures, see [Inspecting and verifying](guide/command-line.md#inspecting-and-verifying).
 """
 SPECTRAL = {
     "eigenvalue_error": "eigenvalue error",
@@ -90,9 +112,9 @@ SPECTRAL = {
 }
 """Figures of the largest component and their columns."""
 DIFFERENCES = """\
-Differences: published values are runs of the authors of STPGC. Their c counts all nodes; ours counts those of the coarsened
-components, as SCAL does. Their code splits DBLP 70/10/20 instead of 20 + 30 nodes per class, so DBLP cannot be compared. The use of labels by STPGC was read in its published
-code (commit 1661966), not run.
+The published values are runs of the authors of STPGC. They differ from ours in these points: their c counts all nodes, and ours counts those of the coarsened components,
+as SCAL does. Their code splits DBLP into 70, 10 and 20 %, and ours takes 20 and 30 nodes per class, so DBLP cannot be compared. That STPGC uses labels was read in its published
+code (commit 1661966), which was not run.
 """
 
 
@@ -164,15 +186,18 @@ def _aims(results: Results) -> str:
             )
             if not reached:
                 better = sum(mean(result) >= aim for result in results.at(dataset, ratio, "GCN").values())
-                got = f"{mean(best[1]):.1f} instead of {aim:g}; methods that reach it on the test nodes: {better}"
-                missed.append(f"{dataset} at c = {ratio:g} ({got})")
+                got = f"{mean(best[1]):.1f} instead of {aim:g}. Methods that reach it but were not chosen: {better}"
+                missed.append(f"- {dataset} at c = {ratio:g}: {got}.")
     if not rows:
         return ""
-    words = f"{len(rows) - len(missed)} of {len(rows)} are reached by the method that validation accuracy chooses. "
+    words = (
+        "Each aim is a test accuracy of a GCN, without labels in coarsening. It counts as reached only if the method that validation "
+        f"accuracy\nchooses reaches it. {len(rows) - len(missed)} of {len(rows)} aims are reached."
+    )
     if missed:
-        words += f"Not reached: {', and '.join(missed)}. Methods that only the test accuracy would choose do not count."
+        words += " Not reached:\n\n" + "\n".join(missed)
     table = markdown(["dataset", "c", "aim", "best by validation", "reached"], rows)
-    return f"## Aims\n\nTest accuracies of a GCN without labels in coarsening were aimed at. {words}\n\n{table}\n"
+    return f"## Aims\n\n{words}\n\n{table}\n"
 
 
 def _dataset(results: Results, name: str) -> str:

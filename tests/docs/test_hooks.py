@@ -25,5 +25,16 @@ def test_other_text_and_code_are_not_changed(show, text):
     assert show(text) == text
 
 
+def test_exponents_are_raised(show):
+    assert show("<td>10^6, 2^31 - 1 and 3 * 10^-7</td>") == (
+        f"<td>10<sup>6</sup>, 2<sup>31</sup> - 1 and 3{SPACE}*{SPACE}10<sup>-7</sup></td>"
+    )
+
+
+@pytest.mark.parametrize("text", ["<code>10^6</code>", '<img alt="10^6">', "x10^6", "10^6a", "1.0^2"])
+def test_exponents_in_code_and_tags_are_not_changed(show, text):
+    assert show(text) == text
+
+
 def test_options_are_marked_in_inline_code(show):
     assert show("<code>tgp --carry x</code>") == '<code>tgp <span class="option">--carry</span> x</code>'

@@ -1,4 +1,5 @@
-"""Lists and tables begin after an empty line: otherwise the built pages show them as one paragraph."""
+"""Markdown that the built pages would show in another way than intended: lists and tables without an empty line before them, and
+bars in cells."""
 
 import re
 from itertools import pairwise
@@ -28,3 +29,10 @@ def test_an_item_without_an_empty_line_is_found():
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_lists_begin_after_an_empty_line(page):
     assert swallowed(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_code_in_cells_has_no_escaped_bars(page):
+    """The built page would show the backslash. Write ``<code>a &#124; b</code>`` instead."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    assert [line for line in text.splitlines() if re.search(r"`[^`]*\\\|[^`]*`", line)] == []

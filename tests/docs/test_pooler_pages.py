@@ -66,4 +66,5 @@ def test_a_required_parameter_without_a_value_of_its_own_gets_one_of_its_type(pa
 
 
 def test_cells_do_not_end_at_a_bar(pages):
-    assert pages._cell("`|w| <= 1`\n and more") == "`\\|w\\| <= 1` and more"
+    assert pages._cell("`|w| <= 1`\n and `a`") == "<code>&#124;w&#124; &lt;= 1</code> and `a`"
+    assert pages._cell("a | b") == "a &#124; b"

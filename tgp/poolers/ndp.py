@@ -25,6 +25,10 @@ class NDPPooling(LevelPooling):
     with the kept nodes :math:`P` and the dropped nodes :math:`Q`. See :class:`~tgp.select.NDPSelect` and
     :class:`~tgp.connect.KronConnect`.
 
+    A negative weight stands for dissimilarity. The cut puts its two nodes on the same side, and the Laplacian is the
+    signed one, with the degrees :math:`\sum_j |a_{ij}|`. Signs are multiplied along the paths that the reduction replaces: two
+    nodes with a common opponent become similar. A matrix with such degrees is never singular.
+
     Good for:
         Supernodes that are nodes of the input graph, about half of them, with their own features. Kron reduction keeps
         the resistances between them, so the coarse graph is close to the graph in its spectrum.
@@ -37,10 +41,6 @@ class NDPPooling(LevelPooling):
         About 40 passes over nodes and edges for the cut. The reduction is near-linear on grids, meshes and road
         networks, and limited to a fixed work per edge on other graphs, for weights of any sign. Graphs of more than
         1,000 nodes that have more than a sixteenth of all possible edges are reduced by a full matrix.
-
-    A negative weight stands for dissimilarity. The cut puts its two nodes on the same side, and the Laplacian is the
-    signed one, with the degrees :math:`\sum_j |a_{ij}|`. Signs are multiplied along the paths that the reduction replaces: two
-    nodes with a common opponent become similar. A matrix with such degrees is never singular.
 
     Args:
         lift, s_inv_op, lift_red_op: see :class:`~tgp.src.level.LevelPooling`.

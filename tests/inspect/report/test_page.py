@@ -15,6 +15,7 @@ import pytest
 from tgp.build.summary import HierarchySummary
 from tgp.errors import InputError, StoreMissingError
 from tgp.inspect.report import render_report, write_report
+from tgp.inspect.report.page import template_environment
 from tgp.inspect.report.page_contents import schedule_rows
 from tgp.ragged import Field, GraphTable
 from tgp.store import StoreWriter
@@ -55,6 +56,21 @@ class Page(HTMLParser):
 @pytest.fixture(scope="session")
 def page(store):
     return render_report(store, graphs=[0, 5, 17])
+
+
+@pytest.mark.parametrize(
+    ("name", "per", "text"),
+    [
+        ("x", "node", "node"),
+        ("smiles", "own", "graph (of any length)"),
+        ("nodes/film/x", "own", "node of its type"),
+        ("edges/actor/plays/film/edge_attr", "own", "edge of its relation"),
+    ],
+)
+def test_the_owner_of_a_field_is_named_in_words(name, per, text):
+    code = "{% import 'tables.html.jinja' as tables %}{{ tables.fields({'fields': [field]}) }}"
+    field = {"name": name, "dtype": "float32", "per": per, "shape": [4]}
+    assert f"<td>{text}</td>" in template_environment().from_string(code).render(field=field)
 
 
 def test_the_page_is_well_formed(page):

@@ -25,6 +25,7 @@ from tgp.inspect.report.drawings import GraphDrawing
 from tgp.inspect.report.figure_rows import FigureRow, kept_shares, legend
 from tgp.inspect.report.page_contents import ReportContents, collect_contents
 from tgp.inspect.report.palette import colour_rules
+from tgp.ragged.types import is_typed_name
 from tgp.store.locations import Location, result_path
 from tgp.text import inert_text
 
@@ -176,6 +177,7 @@ def template_environment(*packages: str) -> jinja2.Environment:
         "counted": counted,
         "figure": _figure_text,
         "level_name": level_name,
+        "owner": _owner_text,
         "shorten": _shorten,
         "value": _figure_value,
         "xy": coordinate,
@@ -213,6 +215,20 @@ def _figure_value(level: LevelSummary, key: str) -> float | None:
 
 def _figure_text(value: float | None, key: str) -> str:
     return FigureRow(figure_of(key), ()).text(value)
+
+
+def _owner_text(field: dict[str, Any]) -> str:
+    """Return to what a value of a field belongs, in words.
+
+    Examples:
+        >>> _owner_text({"name": "nodes/film/x", "per": "own"}), _owner_text({"name": "x", "per": "node"})
+        ('node of its type', 'node')
+    """
+    if field["per"] != "own":
+        return str(field["per"])
+    if not is_typed_name(field["name"]):
+        return "graph (of any length)"
+    return "node of its type" if field["name"].startswith("nodes/") else "edge of its relation"
 
 
 def _shorten(value: object, most: int = 500) -> str:
