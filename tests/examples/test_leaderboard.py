@@ -295,8 +295,8 @@ def test_the_best_method_is_chosen_by_validation(modules):
     assert "70.0 `a`" in best  # c is too large, b is better on test nodes only
     assert "| Cora | 0.3 | - | **70.0** `a` |" in text
     assert (
-        "0 of 1 are reached" in text
-        and "Cora at c = 0.3 (70.0 instead of 81; methods that reach it on the test nodes: 1)" in text
+        "0 of 1 aims are reached" in text
+        and "Cora at c = 0.3: 70.0 instead of 81. Methods that reach it but were not chosen: 1." in text
     )
     stale = {key: row | {"settings": row["settings"] | {"lr": 1}} for key, row in enumerate(rows)}
     assert "best by validation" not in render(stale).split("## Protocol")[1]  # of another protocol
