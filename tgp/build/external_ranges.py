@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tgp._version import __version__
-from tgp.build import unit_graphs
+from tgp.build import units
 from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
 from tgp.build.jobs import ENGINE_LOCK, accept_job, job_header, job_threads, portable_errors
@@ -252,9 +252,9 @@ def _wait_for(path: Path, size: int, who: str | None = None) -> None:
         who: Name of this process for the message; by default it is the worker.
 
     Raises:
-        ClusterError: If it is not after :data:`tgp.build.unit_graphs.VISIBLE_TIMEOUT` seconds.
+        ClusterError: If it is not after :data:`tgp.build.units.VISIBLE_TIMEOUT` seconds.
     """
-    deadline = time.monotonic() + unit_graphs.VISIBLE_TIMEOUT
+    deadline = time.monotonic() + units.VISIBLE_TIMEOUT
     while True:
         try:
             found = path.stat().st_size

@@ -23,8 +23,7 @@ import numpy as np
 from tgp._version import __version__
 from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.compilation import kernels_of, watch_compilation
-from tgp.build.unit_graphs import read_unit_graphs
-from tgp.build.unit_levels import coarsen_unit, needed_fields
+from tgp.build.units import coarsen_unit, needed_fields, read_unit_graphs
 from tgp.build.worker_functions import describe_worker
 from tgp.build.workers import choose_threads, usable_cores
 from tgp.engine.carry import CarryStep
@@ -36,7 +35,6 @@ from tgp.engine.threads import limit_threads
 from tgp.errors import TgpError
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
-from tgp.sources.tables import slice_table
 from tgp.store import FailureRecord, HierarchySpec, PartWriter, StoreSpec, StoreWriter
 from tgp.store.format.codec import HDF5_VERSION
 from tgp.store.format.strict_json import Document
@@ -55,7 +53,6 @@ __all__ = [
     "portable_errors",
     "run_job",
     "spec_text",
-    "topology",
     "warm_up",
 ]
 
@@ -182,18 +179,6 @@ def make_thread_job(header: Job, writer: PartWriter, unit: int, name: str, graph
         graphs: Graphs of the unit, see :func:`topology`.
     """
     return {**header, "writer": writer, "unit": unit, "name": name, "graphs": graphs}
-
-
-def topology(table: GraphTable, low: int, high: int, names: Iterable[str] = ()) -> GraphTable:
-    """Return views of the arrays of graphs ``low:high`` that coarsening needs: edges, weights and attributes.
-
-    Args:
-        table: All graphs.
-        low: First graph.
-        high: End of the range.
-        names: Attributes that are carried to the levels.
-    """
-    return slice_table(table, low, high, ("edge_index", "edge_weight", *names))
 
 
 def figure_kernels(table: GraphTable) -> dict[str, bool]:

@@ -33,15 +33,13 @@ from tgp.build.jobs import (
     make_thread_job,
     run_job,
     spec_text,
-    topology,
     warm_up,
 )
 from tgp.build.mismatch import check_foreign_parts, check_same_store, explain_mismatch
 from tgp.build.prepare import RunContext, make_header, prepare_run
 from tgp.build.progress import Meter, Step, ignore_step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
-from tgp.build.unit_graphs import VISIBLE_TIMEOUT
-from tgp.build.unit_levels import needed_fields
+from tgp.build.units import VISIBLE_TIMEOUT, needed_fields, topology
 from tgp.build.workers import choose_threads
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
