@@ -15,8 +15,7 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.codec import narrow
 from tgp.store.format.fingerprint import StoreSpec
 from tgp.store.format.manifest import Manifest, PartRecord
-from tgp.store.format.piece_completion import PieceCompletion
-from tgp.store.format.pieces import PieceRecord
+from tgp.store.format.pieces import PieceCompletion, PieceRecord
 from tgp.store.format.schema import FailureRecord, FieldInfo
 from tgp.store.io.files import StoreFiles, ends_digest, file_digest
 from tgp.store.io.sink import Sink
