@@ -25,7 +25,7 @@ from tgp.build import run as run_module
 from tgp.build.cluster import ClusterError, LostFilesError
 from tgp.build.jobs import job_header, make_job, run_job, spec_text, warm_up
 from tgp.build.mismatch import foreign_parts
-from tgp.build.units import read_unit_graphs, topology
+from tgp.build.units import read_unit_graphs, run_unit, topology
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule, parse_schedule
@@ -324,7 +324,7 @@ def test_a_file_that_is_reported_and_absent_is_an_error(tmp_path, monkeypatch, e
         with pytest.raises(LostFilesError, match=r"1 of .* files .*graclus-x2 of unit 1"):
             coarsen_dataset(config(tmp_path / "s"), executor=executor(lose))
     else:
-        monkeypatch.setattr(run_module, "run_job", lambda job: (run_job(job), lose())[0])
+        monkeypatch.setattr(run_module, "run_unit", lambda work: (run_unit(work), lose())[0])
         words = ["coarsen", "--dataset", DATASET, "--shard-size", "15kB", "--out", str(tmp_path / "s")]
         assert tgp(words) == 3
         assert "reported as written" in capsys.readouterr().err

@@ -23,8 +23,9 @@ from tgp._version import __version__
 from tgp.build import units
 from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
-from tgp.build.jobs import ENGINE_LOCK, accept_job, job_header, job_threads, portable_errors
+from tgp.build.jobs import accept_job, job_header, job_threads, portable_errors
 from tgp.build.progress import Step
+from tgp.build.units import ENGINE_LOCK
 from tgp.build.worker_functions import describe_worker
 from tgp.engine.external.levels import RANGE_FUNCTIONS
 from tgp.engine.external.ranges import LOCAL, Job, Published, RangeFunction, RangeMap

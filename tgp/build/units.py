@@ -1,9 +1,12 @@
-"""The graphs of one unit and their levels: take the graphs from a table or from the store, and coarsen them."""
+"""The work on one unit: take its graphs from a table or from the store, coarsen them, and write their hierarchy."""
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -13,22 +16,56 @@ from tgp.build.worker_functions import describe_worker
 from tgp.engine.carry import CarryStep, input_names
 from tgp.engine.coarsening import GraphFailure, coarsen_with_failures
 from tgp.engine.schedule import Schedule
+from tgp.engine.threads import limit_threads
 from tgp.engine.type_graph import TypeGraph
 from tgp.engine.typed_table import coarsen_table, typed_inputs
 from tgp.errors import StoreDamagedError, StoreMissingError
 from tgp.ragged import Field, GraphTable, Hierarchy
 from tgp.ragged.types import TypeTable
 from tgp.sources.tables import slice_table, weight_type
-from tgp.store import Manifest, PartRecord, StoreSpec, StoreWriter
+from tgp.store import FailureRecord, Manifest, PartRecord, PartWriter, StoreSpec, StoreWriter
 from tgp.store.format import constants as store_format
 from tgp.store.format.codec import restore
 from tgp.store.read.contents import GraphsPart
 from tgp.store.read.parts import DecodedCache
 
-__all__ = ["VISIBLE_TIMEOUT", "coarsen_unit", "needed_fields", "read_unit_graphs", "topology"]
+__all__ = [
+    "ENGINE_LOCK",
+    "VISIBLE_TIMEOUT",
+    "JobReport",
+    "UnitWork",
+    "coarsen_unit",
+    "needed_fields",
+    "read_unit_graphs",
+    "run_unit",
+    "topology",
+]
 
 VISIBLE_TIMEOUT = 30.0
 """Seconds to wait for a file of another machine. Network file systems may show a new file late."""
+
+
+ENGINE_LOCK = threading.Lock()
+"""Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """Result of a job.
+
+    Args:
+        unit: Number of the unit.
+        name: Name of the hierarchy.
+        num_graphs: Number of graphs in the unit.
+        bytes: Size of the shard file.
+        sha256: Digest of the shard file.
+    """
+
+    unit: int
+    name: str
+    num_graphs: int
+    bytes: int
+    sha256: str
 
 
 def needed_fields(
@@ -156,3 +193,49 @@ def coarsen_unit(
 
         hierarchy = carry_fields(graphs, hierarchy, steps)
     return hierarchy, failed, figures
+
+
+@dataclass(frozen=True, eq=False)
+class UnitWork:
+    """One unit to coarsen under one schedule in this process.
+
+    Args:
+        unit: Number of the unit.
+        name: Name of the hierarchy.
+        graphs: Graphs of the unit, see :func:`topology`.
+        writer: Writer of the store. Several threads use it at the same time.
+        schedule: Levels.
+        steps: Attributes of the levels.
+        metrics: True to compute quality figures.
+        threads: Largest number of threads of the engine.
+    """
+
+    unit: int
+    name: str
+    graphs: GraphTable
+    writer: PartWriter
+    schedule: Schedule
+    steps: Sequence[CarryStep]
+    metrics: bool
+    threads: int
+
+
+def run_unit(work: UnitWork) -> dict[str, Any]:
+    """Coarsen the graphs of a unit, compute quality figures, and write the shard file.
+
+    Args:
+        work: The unit.
+
+    Returns:
+        The fields of :class:`JobReport`.
+    """
+    unit, name, writer = work.unit, work.name, work.writer
+    with ENGINE_LOCK, limit_threads(work.threads):
+        hierarchy, failed, metrics = coarsen_unit(
+            work.graphs, work.schedule, writer.spec, name, steps=work.steps, metrics=work.metrics
+        )
+    first = writer.spec.bounds[unit]
+    failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
+    record = writer.write_hierarchy(unit, name, hierarchy, metrics=metrics, failures=failures)
+    report = JobReport(unit, name, work.graphs.num_graphs, record.shard.size, record.shard.sha256)
+    return dataclasses.asdict(report)
