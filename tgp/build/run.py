@@ -150,7 +150,7 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         check_same_store(context.stored, spec, str(config.path), table)
     writer = StoreWriter(config.path, spec)
     up_to_date = context.stored is not None and writer.is_complete
-    tasks = _all_tasks(writer)
+    tasks = writer.tasks()
     if context.stored is not None:
         tasks = [] if up_to_date else writer.pending()
     workers = number_of_workers(context, tasks)
@@ -292,7 +292,7 @@ def _check_written(
     started = time.monotonic()
     while True:
         records = writer.records()
-        missing = [task for task in _all_tasks(writer) if records[task.part][task.unit] is None]
+        missing = writer.pending(records)
         found = [(task, records[task.part][task.unit]) for task in tasks]
         lost = [t for t, r in found if r is None or digests.get(t) not in (None, r.shard.sha256)]
         waited = time.monotonic() - started
@@ -309,10 +309,6 @@ def _check_written(
         hint="the workers write to another directory of the same name, or another process deletes or replaces files; "
         "run the same command again when this is fixed: it writes the missing files",
     )
-
-
-def _all_tasks(writer: PartWriter) -> list[Task]:
-    return [Task(unit, part) for unit in range(writer.spec.num_units) for part in writer.parts]
 
 
 def _summarize(context: RunContext, writer: PartWriter, status: str) -> Summary:
