@@ -41,7 +41,7 @@ RootOpt = Annotated[
         "--root",
         metavar="DIR",
         show_default=False,
-        help="Folder of the datasets. Default: $TGP_DATA or ./data.",
+        help="Directory of the datasets. Default: $TGP_DATA or ./data.",
     ),
 ]
 DebugOpt = Annotated[

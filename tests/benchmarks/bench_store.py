@@ -23,7 +23,7 @@ import numpy as np
 
 from tgp.build import CoarsenConfig, coarsen_dataset
 from tgp.build.estimates import attribute_bytes
-from tgp.build.jobs import topology
+from tgp.build.units import topology
 from tgp.data.sampler import PoolBatchSampler
 from tgp.engine import parse_schedule
 from tgp.engine.coarsening import coarsen_with_failures

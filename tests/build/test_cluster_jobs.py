@@ -18,15 +18,14 @@ from tgp.build import (
     cluster,
     coarsen_dataset,
     prepare,
-    unit_graphs,
-    unit_levels,
+    units,
     worker_functions,
 )
 from tgp.build import run as run_module
 from tgp.build.cluster import ClusterError, LostFilesError
-from tgp.build.jobs import job_header, make_job, run_job, spec_text, topology, warm_up
+from tgp.build.jobs import job_header, make_job, run_job, spec_text, warm_up
 from tgp.build.mismatch import foreign_parts
-from tgp.build.unit_graphs import read_unit_graphs
+from tgp.build.units import read_unit_graphs, run_unit, topology
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule, parse_schedule
@@ -169,7 +168,7 @@ def test_a_changed_file_with_graphs_is_refused(writer, monkeypatch):
     path.write_bytes(data)
     with pytest.raises(StoreDamagedError, match="checksum"):
         read_unit_graphs(made, 1, digests[1])
-    monkeypatch.setattr(unit_graphs, "VISIBLE_TIMEOUT", 0.0)
+    monkeypatch.setattr(units, "VISIBLE_TIMEOUT", 0.0)
     with pytest.raises(ClusterError, match=f"process {os.getpid()}.*another content"):
         read_unit_graphs(made, 0, digests[1])
     (Path(made.files.path) / "records" / "shard-00000.graphs.json").unlink()
@@ -235,7 +234,7 @@ def test_errors_that_cannot_be_pickled_keep_their_text(job, monkeypatch, error):
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(unit_levels, "coarsen_with_failures", fail)
+    monkeypatch.setattr(units, "coarsen_with_failures", fail)
     with pytest.raises(Exception, match=str(error)[:12]) as caught:
         RemoteThreads().submit(run_job, job).result()
     assert isinstance(caught.value, TgpError) == isinstance(error, TgpError)
@@ -325,7 +324,7 @@ def test_a_file_that_is_reported_and_absent_is_an_error(tmp_path, monkeypatch, e
         with pytest.raises(LostFilesError, match=r"1 of .* files .*graclus-x2 of unit 1"):
             coarsen_dataset(config(tmp_path / "s"), executor=executor(lose))
     else:
-        monkeypatch.setattr(run_module, "run_job", lambda job: (run_job(job), lose())[0])
+        monkeypatch.setattr(run_module, "run_unit", lambda work: (run_unit(work), lose())[0])
         words = ["coarsen", "--dataset", DATASET, "--shard-size", "15kB", "--out", str(tmp_path / "s")]
         assert tgp(words) == 3
         assert "reported as written" in capsys.readouterr().err

@@ -26,7 +26,7 @@ from tests.engine.test_external import (
     schedules,
     undirected_graphs,
 )
-from tgp.build import external_ranges, jobs, unit_graphs, workers
+from tgp.build import external_ranges, jobs, units, workers
 from tgp.build.cluster import ClusterError
 from tgp.build.executors import Pool, wrap_executor
 from tgp.build.external_ranges import ClusterRanges, run_range
@@ -270,7 +270,7 @@ def test_a_worker_calls_functions_of_the_table_only(tmp_path):
 
 @pytest.mark.parametrize("content", [None, b"1234"])
 def test_a_worker_that_does_not_see_the_files_is_named(tmp_path, monkeypatch, content):
-    monkeypatch.setattr(unit_graphs, "VISIBLE_TIMEOUT", 0.0)
+    monkeypatch.setattr(units, "VISIBLE_TIMEOUT", 0.0)
     if content is not None:
         (tmp_path / "array").write_bytes(content)
     reason = "No such file" if content is None else "4 bytes there, expected 24"
@@ -282,7 +282,7 @@ def test_a_worker_that_does_not_see_the_files_is_named(tmp_path, monkeypatch, co
 
 
 def test_answers_that_the_client_does_not_see_are_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(unit_graphs, "VISIBLE_TIMEOUT", 0.0)
+    monkeypatch.setattr(units, "VISIBLE_TIMEOUT", 0.0)
     ranges = plain_ranges(tmp_path, 1)
     with pytest.raises(ClusterError, match="the client does not see"):
         ranges._take({"numbers": {}, "arrays": {"found": [str(tmp_path / "gone"), "<i4", 2]}})

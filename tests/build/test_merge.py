@@ -15,7 +15,7 @@ from tgp.build.merge import merge_store, store_status
 from tgp.errors import StoreDamagedError, StoreMismatchError
 from tgp.store import LocalFiles, StoreWriter, read_spec, verify_store
 from tgp.store.format import fingerprint, manifest
-from tgp.store.format.manifest import seal
+from tgp.store.format.strict_json import seal
 from tgp.testing.stores import build_store, random_table, store_spec, write_store
 
 

@@ -266,7 +266,7 @@ def test_a_unit_where_every_graph_fails(tmp_path, monkeypatch, pooler, level):
     """The levels are empty but of the kind of the method, so that the store can be published and read."""
     import tgp.engine.coarsening as engine
 
-    here, whole, whole_job = threading.local(), engine._run_levels, run_module.run_job
+    here, whole, whole_job = threading.local(), engine._run_levels, run_module.run_unit
 
     def fail(block, spec, length, key, dtype):
         if here.unit == 0 and key.level == level:
@@ -274,12 +274,12 @@ def test_a_unit_where_every_graph_fails(tmp_path, monkeypatch, pooler, level):
         return whole(block, spec, length, key, dtype)
 
     def job(task):
-        here.unit = task["unit"]
+        here.unit = task.unit
         return whole_job(task)
 
     values = {"poolers": (pooler,), "shard_size": 10_000, "limit": 30}
     monkeypatch.setattr(engine, "_run_levels", fail)
-    monkeypatch.setattr(run_module, "run_job", job)
+    monkeypatch.setattr(run_module, "run_unit", job)
     monkeypatch.setattr(run_module, "warm_up", lambda *arguments: 0.0)
     out, clean = tmp_path / "s", tmp_path / "clean"
     summary = run(out, **values)

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import numba
 import pytest
 
-from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, jobs, plan_run, unit_levels, workers
+from tgp.build import CoarsenConfig, cluster, coarsen_dataset, executors, jobs, plan_run, units, workers
 from tgp.build import run as run_module
 from tgp.build.jobs import job_header
 from tgp.build.workers import choose_threads, choose_workers, usable_cores
@@ -91,9 +91,9 @@ def test_the_engine_uses_the_threads_of_the_configuration(monkeypatch, tmp_path,
     seen = []
     monkeypatch.setattr(workers, "usable_cores", lambda: 3)
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 5)
-    compute = unit_levels.coarsen_with_failures
+    compute = units.coarsen_with_failures
     monkeypatch.setattr(
-        unit_levels, "coarsen_with_failures", lambda *a, **k: seen.append(num_threads()) or compute(*a, **k)
+        units, "coarsen_with_failures", lambda *a, **k: seen.append(num_threads()) or compute(*a, **k)
     )
     coarsen_dataset(CoarsenConfig("molecules:num_graphs=5", out=tmp_path / "s", workers=1, threads=threads))
     assert seen[-1] == (threads or 3) and num_threads() == 5

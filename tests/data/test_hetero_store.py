@@ -21,7 +21,8 @@ from tgp.inspect.recompute import verify_by_recompute
 from tgp.ragged.types import EDGE_TYPE, NODE_TYPE, TypeTable
 from tgp.sources.objects import objects_to_table
 from tgp.store import HierarchySpec, MemoryWriter, StoreSpec, data_digest, verify_store
-from tgp.store.format.manifest import read_manifest, seal
+from tgp.store.format.manifest import read_manifest
+from tgp.store.format.strict_json import seal
 
 pytestmark = pytest.mark.filterwarnings("ignore::tgp.build.findings.FindingWarning")
 SCHEDULES = ("graclus*2", "kmis,graclus", "sep*2", "random:ratio=0.5")

@@ -10,7 +10,7 @@ from tgp.inspect.compare import compare_hierarchies
 from tgp.inspect.export import export_store
 from tgp.inspect.overview import inspect_graph, inspect_store
 from tgp.inspect.report import render_report, write_report
-from tgp.store.locations import open_files, open_store, sibling_path, verify_location
+from tgp.store.locations import open_files, open_store, result_path, verify_location
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def test_views_of_memory_and_disk_are_equal(readers):
 def test_results_of_a_store_in_memory(readers, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     memory, disk = readers
-    assert sibling_path(memory, "-report.html").name == "memory-report.html"
-    assert sibling_path(disk, "-report.html") == Path(disk.files.location + "-report.html")
+    assert result_path(memory, "-report.html").name == "memory-report.html"
+    assert result_path(disk, "-report.html") == Path(disk.files.location + "-report.html")
     page = write_report(memory)
     assert page.resolve().parent == tmp_path
     assert page.read_text() == render_report(memory)

@@ -212,3 +212,14 @@ def test_load_graphs_adds_reverse_edges(tmp_path):
     (tmp_path / "path.edgelist").write_text("0 1\n1 2\n")
     (graph,) = load_graphs(str(tmp_path / "path.edgelist"), undirected=True)
     assert graph.num_nodes == 3 and graph.is_undirected()
+
+
+@pytest.mark.parametrize("weight", [[1.0, np.nan, 1.0, 1.0], [1.0, complex(0, np.inf), 1.0, 1.0]])
+def test_weights_of_a_file_that_are_not_finite_can_be_left_out(tmp_path, weight):
+    """The file was refused before ``exclude`` was applied, with a message that named neither the edge nor a way out."""
+    path = tmp_path / "graph.npz"
+    np.savez(path, edge_index=[[0, 1, 1, 2], [1, 0, 2, 1]], edge_weight=np.array(weight))
+    with pytest.raises(DatasetError, match=r"1 edge weight is not finite.* at edge 1 of graph 0") as caught:
+        open_source(path)
+    assert "--exclude edge_weight" in caught.value.hint
+    assert "edge_weight" not in open_source(path, exclude=["edge_weight"]).table.fields

@@ -16,7 +16,8 @@ import pytest
 from tests.reliability.harness import digests
 from tgp.errors import StoreDamagedError, StoreError, StoreMismatchError, StoreMissingError, StoreVersionError
 from tgp.store import LocalFiles, StoreReader, StoreWriter, Task, read_spec, verify_store
-from tgp.store.format.manifest import Manifest, seal
+from tgp.store.format.manifest import Manifest
+from tgp.store.format.strict_json import seal
 from tgp.store.io import portable
 from tgp.store.write import discard
 from tgp.store.write import writer as writer_module

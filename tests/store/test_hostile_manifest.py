@@ -8,7 +8,7 @@ import pytest
 from tests.reference.refusals import bounded
 from tgp.errors import StoreDamagedError, StoreVersionError
 from tgp.store import StoreReader, verify_store
-from tgp.store.format.manifest import seal
+from tgp.store.format.strict_json import seal
 from tgp.testing.stores import forge_manifest
 
 GRAPHS = "shard-00000.graphs.h5"

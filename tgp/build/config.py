@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import sys
@@ -165,7 +166,7 @@ class CoarsenConfig:
         """Positions in the schedule, counted from 0, of the levels to store; ``None`` for all levels."""
         return None if self.only_levels is None else tuple(level - 1 for level in self.only_levels)
 
-    @property
+    @functools.cached_property
     def schedules(self) -> tuple[Schedule, ...]:
         """Schedule of each hierarchy, with the size limit of open-ended ones."""
         schedules = tuple(map(parse_schedule, self.poolers))

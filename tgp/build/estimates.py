@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tgp.build.findings import Finding
 from tgp.build.progress import duration_text
-from tgp.build.unit_levels import needed_fields
+from tgp.build.units import needed_fields
 from tgp.build.workers import choose_workers, usable_cores
 from tgp.engine.level_method import GraphSizes
 from tgp.engine.methods import METHODS

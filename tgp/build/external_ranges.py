@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from tgp._version import __version__
-from tgp.build import unit_graphs
+from tgp.build import units
 from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
-from tgp.build.jobs import ENGINE_LOCK, accept_job, job_header, job_threads, portable_errors
+from tgp.build.jobs import accept_job, job_header, job_threads, portable_errors
 from tgp.build.progress import Step
+from tgp.build.units import ENGINE_LOCK
 from tgp.build.worker_functions import describe_worker
 from tgp.engine.external.levels import RANGE_FUNCTIONS
 from tgp.engine.external.ranges import LOCAL, Job, Published, RangeFunction, RangeMap
@@ -252,9 +253,9 @@ def _wait_for(path: Path, size: int, who: str | None = None) -> None:
         who: Name of this process for the message; by default it is the worker.
 
     Raises:
-        ClusterError: If it is not after :data:`tgp.build.unit_graphs.VISIBLE_TIMEOUT` seconds.
+        ClusterError: If it is not after :data:`tgp.build.units.VISIBLE_TIMEOUT` seconds.
     """
-    deadline = time.monotonic() + unit_graphs.VISIBLE_TIMEOUT
+    deadline = time.monotonic() + units.VISIBLE_TIMEOUT
     while True:
         try:
             found = path.stat().st_size

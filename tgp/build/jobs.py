@@ -1,9 +1,9 @@
 """The work of a worker: coarsen one unit under one schedule and write the hierarchy to a shard file.
 
-A job is a dictionary of plain values (text, numbers, lists), see :func:`make_job`. It can be sent to a process with another
-version of tgp, which refuses it with a message instead of failing to unpickle it. The graphs are not part of a job: a
-worker reads them from the shard file that the client has written before. Only a job for a thread of the same process
-contains its graphs and its writer, see :func:`make_thread_job`.
+A thread of this process gets a :class:`~tgp.build.units.UnitWork`. Another process gets a job, a dictionary of plain values (text, numbers,
+lists), see :func:`make_job`. It can be sent to a process with another version of tgp, which refuses it with a message
+instead of failing to unpickle it. The graphs are not part of a job: a worker reads them from the shard file that the client
+has written before.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import copy
 import dataclasses
 import json
 import pickle
-import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,7 @@ import numpy as np
 from tgp._version import __version__
 from tgp.build.cluster import ClusterError, worker_name
 from tgp.build.compilation import kernels_of, watch_compilation
-from tgp.build.unit_graphs import read_unit_graphs
-from tgp.build.unit_levels import coarsen_unit, needed_fields
+from tgp.build.units import ENGINE_LOCK, UnitWork, needed_fields, read_unit_graphs, run_unit
 from tgp.build.worker_functions import describe_worker
 from tgp.build.workers import choose_threads, usable_cores
 from tgp.engine.carry import CarryStep
@@ -32,30 +29,24 @@ from tgp.engine.coarsening import coarsen_with_failures
 from tgp.engine.methods import METHODS
 from tgp.engine.revision import ENGINE_REVISION
 from tgp.engine.schedule import Schedule
-from tgp.engine.threads import limit_threads
 from tgp.errors import TgpError
 from tgp.ragged import BlockCSR, GraphTable
 from tgp.registry import Entry
-from tgp.sources.tables import slice_table
-from tgp.store import FailureRecord, HierarchySpec, PartWriter, StoreSpec, StoreWriter
+from tgp.store import HierarchySpec, StoreSpec, StoreWriter
 from tgp.store.format.codec import HDF5_VERSION
 from tgp.store.format.strict_json import Document
 from tgp.store.write.shard import load_kernels
 
 __all__ = [
-    "ENGINE_LOCK",
     "PROTOCOL",
-    "JobReport",
     "accept_job",
     "figure_kernels",
     "job_header",
     "job_threads",
     "make_job",
-    "make_thread_job",
     "portable_errors",
     "run_job",
     "spec_text",
-    "topology",
     "warm_up",
 ]
 
@@ -63,29 +54,7 @@ PROTOCOL = 4
 """Number that changes when the keys of a job or of its result change. 2 adds the attributes of levels, 3 the number of threads, 4 the
 number of worker processes on a machine."""
 
-ENGINE_LOCK = threading.Lock()
-"""Lock around the engine. Two threads (of a Dask worker, for example) must not enter numba's thread pool at once."""
-
 Job = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class JobReport:
-    """Result of a job.
-
-    Args:
-        unit: Number of the unit.
-        name: Name of the hierarchy.
-        num_graphs: Number of graphs in the unit.
-        bytes: Size of the shard file.
-        sha256: Digest of the shard file.
-    """
-
-    unit: int
-    name: str
-    num_graphs: int
-    bytes: int
-    sha256: str
 
 
 # Client -----------------------------------------------------------------------------------------
@@ -171,31 +140,6 @@ def make_job(
     }
 
 
-def make_thread_job(header: Job, writer: PartWriter, unit: int, name: str, graphs: GraphTable) -> Job:
-    """Return a job of a thread of this process for one hierarchy of one unit.
-
-    Args:
-        header: Result of :func:`job_header` for the schedule of the hierarchy.
-        writer: Writer of the store. Several threads use it at the same time.
-        unit: Number of the unit.
-        name: Name of the hierarchy.
-        graphs: Graphs of the unit, see :func:`topology`.
-    """
-    return {**header, "writer": writer, "unit": unit, "name": name, "graphs": graphs}
-
-
-def topology(table: GraphTable, low: int, high: int, names: Iterable[str] = ()) -> GraphTable:
-    """Return views of the arrays of graphs ``low:high`` that coarsening needs: edges, weights and attributes.
-
-    Args:
-        table: All graphs.
-        low: First graph.
-        high: End of the range.
-        names: Attributes that are carried to the levels.
-    """
-    return slice_table(table, low, high, ("edge_index", "edge_weight", *names))
-
-
 def figure_kernels(table: GraphTable) -> dict[str, bool]:
     """Return the keys of the argument of :func:`warm_up` that depend on the graphs.
 
@@ -212,30 +156,26 @@ def figure_kernels(table: GraphTable) -> dict[str, bool]:
 
 
 def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Coarsen the graphs of a job, compute quality figures, and write the shard file.
+    """Run a job on a worker, see :func:`tgp.build.units.run_unit`. The graphs are read from the store.
 
     Args:
-        job: Result of :func:`make_job` or :func:`make_thread_job`.
+        job: Result of :func:`make_job`.
 
     Returns:
-        The fields of :class:`JobReport`.
+        The fields of :class:`~tgp.build.units.JobReport`.
 
     Raises:
         ClusterError: If this process has another revision of the engine, misses a package, or sees another store.
     """
     with portable_errors(job):
         (schedule,) = accept_job(job)
-        unit, name = job["unit"], job["name"]
-        writer, graphs = _writer_and_graphs(job)
-        with ENGINE_LOCK, limit_threads(job_threads(job)):
-            hierarchy, failed, metrics = coarsen_unit(
-                graphs, schedule, writer.spec, name, steps=_carry_steps(job), metrics=job["metrics"]
-            )
-        first = writer.spec.bounds[unit]
-        failures = [FailureRecord(first + f.graph, f.level, f.reason) for f in failed]
-        record = writer.write_hierarchy(unit, name, hierarchy, metrics=metrics, failures=failures)
-        report = JobReport(unit, name, graphs.num_graphs, record.shard.size, record.shard.sha256)
-        return dataclasses.asdict(report)
+        writer, steps = _open_writer(job), _carry_steps(job)
+        names = needed_fields(steps, writer.spec.types, schedule.needs)
+        graphs = read_unit_graphs(writer, job["unit"], job["graphs"], names)
+        threads = job_threads(job)
+        return run_unit(
+            UnitWork(job["unit"], job["name"], graphs, writer, schedule, steps, job["metrics"], threads)
+        )
 
 
 def job_threads(job: Mapping[str, Any]) -> int:
@@ -339,16 +279,6 @@ def _missing_package(error: Exception, problem: str) -> ClusterError:
         f"{worker_name(describe_worker())} {problem}: {error}",
         hint="install the package or the module of the method in the same version on all workers",
     )
-
-
-def _writer_and_graphs(job: Mapping[str, Any]) -> tuple[PartWriter, GraphTable]:
-    """Return the writer and the graphs of a job. The job of a thread contains them."""
-    if "writer" in job:
-        return job["writer"], job["graphs"]
-    writer = _open_writer(job)
-    (schedule,) = (Schedule.from_json(value) for value in job["schedules"])
-    names = needed_fields(_carry_steps(job), writer.spec.types, schedule.needs)
-    return writer, read_unit_graphs(writer, job["unit"], job["graphs"], names)
 
 
 def _carry_steps(job: Mapping[str, Any]) -> list[CarryStep]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,30 +121,30 @@ class LevelFigures:
     metrics: dict[str, LongArray]
     schedule: tuple[dict[str, Any], ...] = ()
 
-    @property
+    @cached_property
     def until(self) -> int | None:
         """Number of nodes at or below which the level leaves a graph as it is; ``None`` if there is no such limit."""
         stored = self.schedule[self.number - 1] if self.number <= len(self.schedule) else {}
         limit = stored.get("levels", [stored])[0].get("until")
         return limit if isinstance(limit, int) else None
 
-    @property
+    @cached_property
     def alive(self) -> BoolArray:
         """True for each graph that has nodes on this level. A graph that failed has none."""
         return self.nodes > 0
 
-    @property
+    @cached_property
     def done(self) -> BoolArray:
         """True for each graph that had nothing left to pool: one node, one node per component, or the size limit."""
         floor = self.metrics.get("components_before", np.ones_like(self.before))
         return self.alive & (self.before <= np.maximum(floor, self.until or 1))
 
-    @property
+    @cached_property
     def active(self) -> BoolArray:
         """True for each graph that had something to pool and did not fail."""
         return self.alive & ~self.done
 
-    @property
+    @cached_property
     def selects(self) -> bool:
         """True if the method keeps some nodes and drops the others, as NDP does."""
         single, dropped = self.metrics.get("singletons"), self.metrics.get("dropped")

@@ -105,7 +105,7 @@ def store_status(path: Path, jobs: int | None = None) -> StoreStatus:
         todo,
         array_expression(todo),
         {part: count for part, count in failures.items() if count},
-        foreign_parts(writer) if missing else {},
+        foreign_parts(writer, records) if missing else {},
         find_leftover(path),
     )
 

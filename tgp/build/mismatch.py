@@ -14,6 +14,7 @@ from tgp.ragged.offsets import find_run
 from tgp.store import PartRecord, StoreReader, StoreSpec, StoreWriter, spec_differences
 from tgp.store.format import constants as store_format
 from tgp.store.format.schema import FieldInfo
+from tgp.store.write.records import Records
 from tgp.store.write.writer import REBUILD
 
 __all__ = ["check_foreign_parts", "check_same_store", "explain_mismatch", "explain_settings", "foreign_parts"]
@@ -243,7 +244,7 @@ def _number(value: Any) -> str:
     return f"{item:.6g}" if isinstance(item, float) else str(item)
 
 
-def foreign_parts(writer: StoreWriter) -> dict[str, list[int]]:
+def foreign_parts(writer: StoreWriter, records: Records | None = None) -> dict[str, list[int]]:
     """Return the units whose completion record has another fingerprint than the specification of the store.
 
     Such a file was written by a job with another revision of the engine, with other settings, or by a version of tgp that
@@ -251,6 +252,7 @@ def foreign_parts(writer: StoreWriter) -> dict[str, list[int]]:
 
     Args:
         writer: Writer of the store.
+        records: Completion records that are read already; read now if ``None``.
 
     Returns:
         Name of each part -> numbers of its units. Parts without such units are left out.
@@ -258,7 +260,7 @@ def foreign_parts(writer: StoreWriter) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     names = set(writer.files.names(store_format.RECORDS))
     fingerprints = {part: writer.spec.part_fingerprint(part) for part in writer.parts}
-    for task in writer.pending():
+    for task in writer.pending(records):
         name = store_format.record_file(task.unit, task.part)
         if name not in names:
             continue

@@ -1,9 +1,9 @@
-"""Prepare a run: open the dataset, check the settings, and divide the graphs into units. Nothing is written."""
+"""Prepare a run: open the dataset, check the settings, divide the graphs into units, and make their jobs. Nothing is written."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,8 +14,9 @@ from tgp.build.config import CoarsenConfig
 from tgp.build.estimates import attribute_bytes
 from tgp.build.executors import Pool
 from tgp.build.external_plan import check_fits
-from tgp.build.jobs import job_header
+from tgp.build.jobs import job_header, make_job, spec_text
 from tgp.build.progress import Step, ignore_step
+from tgp.build.units import UnitWork, needed_fields, topology
 from tgp.build.workers import choose_threads
 from tgp.engine.carry import CarryRules, CarryStep, resolve
 from tgp.engine.schedule import Schedule
@@ -27,9 +28,9 @@ from tgp.ragged import GraphTable
 from tgp.ragged.types import Relation, TypeTable, parse_relations
 from tgp.sources.source import Source, open_source
 from tgp.sources.tables import slice_table, weight_type
-from tgp.store import HierarchySpec, StoreSpec, data_digest, read_spec
+from tgp.store import HierarchySpec, PartWriter, StoreSpec, StoreWriter, Task, data_digest, read_spec
 
-__all__ = ["RunContext", "make_header", "prepare_run"]
+__all__ = ["RunContext", "make_header", "prepare_run", "thread_work", "worker_jobs"]
 
 COUNTED_AT_ONCE = 2 * 10**6
 """Number of nodes and edges that are coarsened at once to count the levels of an open-ended schedule."""
@@ -226,6 +227,49 @@ def make_header(context: RunContext, schedules: Iterable[Schedule], pool: Pool) 
         threads=threads,
         per_machine=pool.per_machine(),
     )
+
+
+def thread_work(context: RunContext, writer: PartWriter) -> Callable[[Task], UnitWork]:
+    """Return a function that makes the work of a thread of this process, the argument of :func:`~tgp.build.units.run_unit`.
+
+    Args:
+        context: Prepared run.
+        writer: Writer of the store.
+    """
+    config, bounds = context.config, writer.spec.bounds
+    needs = [name for schedule in context.schedules.values() for name in schedule.needs]
+    names = needed_fields(context.steps, context.spec.types, needs)
+    threads = choose_threads(config.threads, 1)
+
+    def make(task: Task) -> UnitWork:
+        unit, schedule = task.unit, context.schedules[task.part]
+        graphs = topology(context.source.table, bounds[unit], bounds[unit + 1], names)
+        return UnitWork(unit, task.part, graphs, writer, schedule, context.steps, config.metrics, threads)
+
+    return make
+
+
+def worker_jobs(
+    context: RunContext, writer: PartWriter, pool: Pool, digests: Mapping[int, str]
+) -> Callable[[Task], dict[str, Any]]:
+    """Return a function that makes the job of another process, the argument of :func:`~tgp.build.jobs.run_job`.
+
+    Args:
+        context: Prepared run.
+        writer: Writer of the store.
+        pool: Pool that runs the jobs.
+        digests: SHA-256 of the shard file with the graphs of each unit, as far as they are written.
+    """
+    spec = spec_text(writer.spec)
+    worker_writer = StoreWriter(
+        context.config.path.resolve(), writer.spec
+    )  # workers may have another directory
+    headers = {name: make_header(context, [s], pool) for name, s in context.schedules.items()}
+
+    def make(task: Task) -> dict[str, Any]:
+        return make_job(headers[task.part], worker_writer, spec, task.unit, task.part, digests[task.unit])
+
+    return make
 
 
 def _typed_settings(

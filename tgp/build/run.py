@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -26,27 +27,16 @@ from tgp.build.executors import JobQueue, Pool, open_executor, wrap_executor
 from tgp.build.external import coarsen_external
 from tgp.build.external_plan import plan_external
 from tgp.build.findings import find_problems, warn_about
-from tgp.build.jobs import (
-    JobReport,
-    figure_kernels,
-    make_job,
-    make_thread_job,
-    run_job,
-    spec_text,
-    topology,
-    warm_up,
-)
+from tgp.build.jobs import figure_kernels, run_job, warm_up
 from tgp.build.mismatch import check_foreign_parts, check_same_store, explain_mismatch
-from tgp.build.prepare import RunContext, make_header, prepare_run
+from tgp.build.prepare import RunContext, make_header, prepare_run, thread_work, worker_jobs
 from tgp.build.progress import Meter, Step, ignore_step, order_tasks, tasks_of_job
 from tgp.build.summary import RunPlan, Summary, describe_manifest
-from tgp.build.unit_graphs import VISIBLE_TIMEOUT
-from tgp.build.unit_levels import needed_fields
+from tgp.build.units import VISIBLE_TIMEOUT, JobReport, run_unit
 from tgp.build.workers import choose_threads
 from tgp.errors import InputError, StoreError, StoreMismatchError
 from tgp.sources.tables import slice_table
 from tgp.store import (
-    Manifest,
     MemoryFiles,
     MemoryWriter,
     PartWriter,
@@ -94,7 +84,7 @@ def coarsen_dataset(
     if config.retry_failed:
         writer.discard_failed()
     if writer.is_complete:
-        return _summarize(context, writer, "up to date", writer.read_manifest())
+        return _summarize(context, writer, "up to date")
     tasks = tasks_of_job(writer.pending(), config.shard)
     warn_about(find_early(context, len(tasks)))
     try:
@@ -160,7 +150,7 @@ def plan_run(config: CoarsenConfig) -> RunPlan:
         check_same_store(context.stored, spec, str(config.path), table)
     writer = StoreWriter(config.path, spec)
     up_to_date = context.stored is not None and writer.is_complete
-    tasks = _all_tasks(writer)
+    tasks = writer.tasks()
     if context.stored is not None:
         tasks = [] if up_to_date else writer.pending()
     workers = number_of_workers(context, tasks)
@@ -198,13 +188,14 @@ def _run(
     missing = _check_written(writer, tasks, reports, pool, progress)
     if missing and isinstance(writer, StoreWriter):
         check_foreign_parts(writer)
-    manifest = None if missing else writer.publish()
+    if not missing:
+        writer.publish()
     seconds = time.perf_counter() - started
     num_graphs, bounds = sum(report.num_graphs for report in reports), context.spec.bounds
     edge_ptr = context.source.table.fields["edge_index"].ptr
     num_edges = sum(int(edge_ptr[bounds[r.unit + 1]] - edge_ptr[bounds[r.unit]]) for r in reports)
     return replace(
-        _summarize(context, writer, "incomplete" if missing else "complete", manifest),
+        _summarize(context, writer, "incomplete" if missing else "complete"),
         units_done=len(tasks),
         units_missing=len(missing),
         workers=pool.processes,
@@ -233,7 +224,8 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
     progress(stage)
     header = make_header(context, schedules, pool)
     show_compilation = CompilationDisplay(pool.compilation, progress)
-    with JobQueue(pool, warm_up, _show_waiting(progress, stage), show_compilation) as queue:
+    show_waiting = functools.partial(_show_waiting, progress, stage)
+    with JobQueue(pool, warm_up, show_waiting, show_compilation) as queue:
         # All calls are submitted at once, because a pool starts a process for each call that finds no idle worker.
         for _ in range(pool.processes):
             queue.submit(header | figure_kernels(context.source.table))
@@ -243,13 +235,9 @@ def _start_workers(context: RunContext, pool: Pool, progress: Progress) -> float
     return seconds
 
 
-def _show_waiting(progress: Progress, step: Step) -> Callable[[str, float], None]:
-    """Return a function that shows what a run is waiting for."""
-
-    def show(text: str, seconds: float) -> None:
-        progress(replace(step, stage=text, waited=seconds))
-
-    return show
+def _show_waiting(progress: Progress, step: Step, text: str, seconds: float) -> None:
+    """Show what a run is waiting for."""
+    progress(replace(step, stage=text, waited=seconds))
 
 
 def _run_tasks(
@@ -270,67 +258,26 @@ def _run_tasks(
         progress(meter.step())
 
     def show_waiting(text: str, seconds: float) -> None:
-        _show_waiting(progress, meter.step())(text, seconds)
+        _show_waiting(progress, meter.step(), text, seconds)
 
     show()
-    jobs = _JobMaker(context, writer, tasks, pool)
-    with JobQueue(pool, run_job, show_waiting, show) as queue:
+    table, bounds, local = context.source.table, writer.spec.bounds, pool.kind == "threads"
+    written = [] if local else writer.records()[store_format.GRAPHS]
+    digests = {record.unit: record.shard.sha256 for record in written if record is not None}
+    make = thread_work(context, writer) if local else worker_jobs(context, writer, pool, digests)
+    with JobQueue[Any, dict[str, Any]](pool, run_unit if local else run_job, show_waiting, show) as queue:
         for task in order_tasks(tasks, costs):
             if task.part == store_format.GRAPHS:
-                meter.finished(task, jobs.write_graphs(task.unit))
+                graphs = slice_table(table, bounds[task.unit], bounds[task.unit + 1])
+                shard = writer.write_graphs(task.unit, graphs).shard
+                digests[task.unit] = shard.sha256
+                meter.finished(task, shard.size)
                 continue
-            for report in queue.submit(jobs.make(task)):
+            for report in queue.submit(make(task)):
                 record(report)
         for report in queue.drain():
             record(report)
     return reports
-
-
-class _JobMaker:
-    """Writer of the graphs of a run, and maker of its jobs.
-
-    Args:
-        context: Prepared run.
-        writer: Writer of the store.
-        tasks: Files to write.
-        pool: Pool that runs the jobs.
-    """
-
-    def __init__(self, context: RunContext, writer: PartWriter, tasks: Sequence[Task], pool: Pool) -> None:
-        self._table = context.source.table
-        needs = [name for schedule in context.schedules.values() for name in schedule.needs]
-        self._names = needed_fields(context.steps, context.spec.types, needs)
-        self._writer = writer
-        self._spec = spec_text(writer.spec)
-        remote = pool.kind != "threads"
-        # Workers may have another working directory.
-        self._worker_writer = StoreWriter(context.config.path.resolve(), writer.spec) if remote else None
-        self._headers = {n: make_header(context, [s], pool) for n, s in context.schedules.items()}
-        self._digests: dict[int, str] | None = {} if remote else None
-        """SHA-256 of the shard file with the graphs of each unit; ``None`` if jobs contain the graphs."""
-        written = {task.unit for task in tasks if task.part == store_format.GRAPHS}
-        if self._digests is not None and any(task.unit not in written for task in tasks):
-            records = writer.records()[store_format.GRAPHS]
-            self._digests |= {r.unit: r.shard.sha256 for r in records if r is not None}
-
-    def write_graphs(self, unit: int) -> int:
-        """Write the graphs of a unit and return the size of the file in bytes."""
-        shard = self._writer.write_graphs(unit, slice_table(self._table, *self._bounds(unit))).shard
-        if self._digests is not None:
-            self._digests[unit] = shard.sha256
-        return shard.size
-
-    def make(self, task: Task) -> dict[str, Any]:
-        """Return the job of a task. The graphs of its unit are written already."""
-        header = self._headers[task.part]
-        if self._worker_writer is None or self._digests is None:
-            graphs = topology(self._table, *self._bounds(task.unit), self._names)
-            return make_thread_job(header, self._writer, task.unit, task.part, graphs)
-        digest = self._digests[task.unit]
-        return make_job(header, self._worker_writer, self._spec, task.unit, task.part, digest)
-
-    def _bounds(self, unit: int) -> tuple[int, int]:
-        return self._writer.spec.bounds[unit], self._writer.spec.bounds[unit + 1]
 
 
 def _check_written(
@@ -345,7 +292,7 @@ def _check_written(
     started = time.monotonic()
     while True:
         records = writer.records()
-        missing = [task for task in _all_tasks(writer) if records[task.part][task.unit] is None]
+        missing = writer.pending(records)
         found = [(task, records[task.part][task.unit]) for task in tasks]
         lost = [t for t, r in found if r is None or digests.get(t) not in (None, r.shard.sha256)]
         waited = time.monotonic() - started
@@ -364,11 +311,7 @@ def _check_written(
     )
 
 
-def _all_tasks(writer: PartWriter) -> list[Task]:
-    return [Task(unit, part) for unit in range(writer.spec.num_units) for part in writer.parts]
-
-
-def _summarize(context: RunContext, writer: PartWriter, status: str, manifest: Manifest | None) -> Summary:
+def _summarize(context: RunContext, writer: PartWriter, status: str) -> Summary:
     """Summarize the store. An incomplete store has no manifest."""
     summary = Summary(
         writer.files.location,
@@ -377,11 +320,11 @@ def _summarize(context: RunContext, writer: PartWriter, status: str, manifest: M
         context.spec.num_units,
         open_seconds=context.open_seconds,
     )
-    if manifest is None:
+    if status == "incomplete":
         return summary
-    hierarchies, size = describe_manifest(manifest)
-    names = list(context.schedules)
     reader = StoreReader(writer.files)
+    hierarchies, size = describe_manifest(reader.manifest)
+    names = list(context.schedules)
     failures = [(name, failure) for name in sorted(names) for failure in reader.failures(name)]
     return replace(
         summary,

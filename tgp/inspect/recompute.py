@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tgp.build.jobs import topology
-from tgp.build.unit_levels import coarsen_unit, needed_fields
+from tgp.build.units import coarsen_unit, needed_fields, topology
 from tgp.engine.carry import CarryRules, CarryStep, resolve
 from tgp.engine.external.levels import check_external
 from tgp.engine.schedule import Schedule

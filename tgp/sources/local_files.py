@@ -15,8 +15,7 @@ from tgp.input_limits import LIMIT_HINT, READ_ERRORS, InputBudget, describe, inp
 from tgp.kernels.array_types import Array, FloatArray, LongArray
 from tgp.ragged import GraphTable
 from tgp.sources.arrays import read_npz
-from tgp.sources.edge_files import open_edges
-from tgp.sources.edge_folders import find_raw_edges
+from tgp.sources.edge_files import find_raw_edges, open_edges
 from tgp.sources.edge_reader import EdgeReader
 from tgp.sources.edge_text import (
     NO_EDGES_HINT,

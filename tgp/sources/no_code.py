@@ -1,4 +1,6 @@
-"""Let dataset classes of other packages read their files without running code from them.
+"""Read files of torch, and let dataset classes of other packages read their files, without running code from them.
+
+The sizes that a file declares are checked before it is loaded, and those of its tensors after that.
 
 The classes of PyG and ogb call ``pickle.load`` and ``torch.load`` on the files below their root. Both run code that a
 file contains, and the classes have no option to prevent it. See ``docs/decisions/0706-readers-of-one-thread.md``.
@@ -11,18 +13,34 @@ import contextlib
 import os
 import pickle
 import threading
+import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.storage import BaseStorage, GlobalStorage
 
 from tgp.datasets._safe_objects import read_stream
 from tgp.errors import DatasetError
-from tgp.input_limits import input_budget
+from tgp.input_limits import InputBudget, input_budget
 
-__all__ = ["no_code"]
+__all__ = ["load_tensors", "no_code"]
+
+_ITEM_BYTES = 64
+"""Bytes that are charged for each Python object."""
+
+_MAX_DEPTH = 12
+
+# Classes inside a saved `Data`. PyG registers `Data` itself. The context manager of torch would remove them again, also
+# while another thread needs them.
+torch.serialization.add_safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage])
 
 _thread = threading.local()
 """``_thread.label`` is the name of the dataset that this thread opens; unset in all other threads."""
@@ -66,8 +84,6 @@ def no_code(label: str) -> Iterator[None]:
         label: Name of the dataset for error messages.
     """
     global _num_users
-    import torch
-
     with _lock:
         _num_users += 1
         if _num_users == 1:
@@ -96,17 +112,15 @@ def _read_pickle(label: str, original: Callable[..., Any], file: Any, **options:
 
 
 def _read_tensors(label: str, original: Callable[..., Any], f: Any, *args: Any, **options: Any) -> Any:
-    from tgp.sources.tensors import charge_content, check_archive
-
     # `read_stream` itself calls `torch.load` for the tensors inside a pickle.
     with input_budget() as budget:
         if isinstance(f, str | os.PathLike):
             with budget.open(os.fspath(f)) as file:
                 return _read_tensors(label, original, file, *args, **options)
         where = getattr(f, "name", label)
-        check_archive(f, where)
+        _check_archive(f, where)
         content = original(f, *args, **{**options, "weights_only": True})
-        charge_content(content, where, budget)
+        _charge_content(content, where, budget)
         return content
 
 
@@ -146,3 +160,103 @@ def _refuse_question(label: str, original: Callable[..., Any], prompt: object = 
         f"{label} asks before it downloads: {str(prompt).strip()}",
         hint="open the dataset once in Python, where you can answer",
     )
+
+
+def _check_archive(file: Any, path: Any) -> None:
+    """Check that a file of torch stores all the bytes that it declares. ``torch.save`` does not compress.
+
+    Args:
+        file: Open file. Its position is restored.
+        path: Its name, for the error message.
+
+    Raises:
+        DatasetError: If a member is compressed or encrypted, or the members are larger than the file.
+    """
+    if not hasattr(file, "seek"):
+        return
+    start = file.tell()
+    size = file.seek(0, os.SEEK_END)
+    file.seek(start)
+    if file.read(4) != b"PK\x03\x04":
+        file.seek(start)
+        return  # the format of torch before version 1.6
+    try:
+        members = zipfile.ZipFile(file).infolist()
+    except zipfile.BadZipFile as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+    finally:
+        file.seek(start)
+    declared = sum(member.file_size for member in members)
+    packed = any(member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 for member in members)
+    if packed or declared > size:
+        raise DatasetError(
+            f"{path} cannot be read: expected an archive of torch, without compression and encryption, "
+            f"got {declared} declared bytes in a file of {size}"
+        )
+
+
+def _charge_content(content: Any, path: Any, budget: InputBudget) -> None:
+    """Charge the memory that tensors need after a copy. A stored tensor may repeat one number any number of times.
+
+    An object that occurs several times is charged each time, because the arrays of all graphs are concatenated.
+
+    Args:
+        content: Loaded object.
+        path: Name of the file, for the error message.
+        budget: Budget of the dataset.
+
+    Raises:
+        DatasetError: If the content is larger than the limit, or nests too deep.
+    """
+    pending = [(content, 0)]
+    while pending:
+        value, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            raise DatasetError(f"{path} nests its objects too deep: expected at most {_MAX_DEPTH} levels")
+        if isinstance(value, Tensor):
+            budget.charge(_tensor_bytes(value), path, "a tensor")
+            continue
+        inner = _inner_values(value)
+        budget.charge(_ITEM_BYTES * (1 + len(inner)) + _text_bytes(value), path, "the content")
+        pending.extend((item, depth + 1) for item in inner if not isinstance(item, int | float))
+
+
+def _tensor_bytes(value: Tensor) -> int:
+    if value.layout != torch.strided:
+        return _ITEM_BYTES  # not accepted as an attribute
+    return _ITEM_BYTES + value.numel() * value.element_size()
+
+
+def _text_bytes(value: Any) -> int:
+    return len(value) if isinstance(value, str | bytes | bytearray) else 0
+
+
+def _inner_values(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, list | tuple | set):
+        return list(value)
+    if isinstance(value, Data | BaseStorage):
+        own = vars(value)
+        return [own[key] for key in ("_store", "_mapping") if key in own]
+    return []
+
+
+def load_tensors(path: Path, budget: InputBudget) -> Any:
+    """Load a file of torch without running code from it.
+
+    Args:
+        path: The file.
+        budget: Budget of the dataset.
+
+    Raises:
+        DatasetError: If the file is not a regular file, or is larger than the limit.
+        Exception: Any error of ``torch.load``.
+    """
+    with budget.open(path) as file:
+        _check_archive(file, path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns about other versions of pickle
+            content = torch.load(file, map_location="cpu", weights_only=True)
+    _charge_content(content, path, budget)
+    return content

@@ -25,8 +25,7 @@ from tgp.input_limits import READ_ERRORS, InputBudget, describe, input_budget, o
 from tgp.registry import load
 from tgp.sources.download import check_reachable, unreachable
 from tgp.sources.names import KnownDataset, family_folders, find_raw
-from tgp.sources.no_code import no_code
-from tgp.sources.tensors import load_tensors
+from tgp.sources.no_code import load_tensors, no_code
 from tgp.store.io.portable import close_locked, lock_file
 from tgp.values import parse_value
 

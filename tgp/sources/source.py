@@ -123,7 +123,7 @@ def open_source(
 def _check_weights(table: GraphTable, dataset: str) -> None:
     """Check that edge weights are finite. No pooler accepts others."""
     field = table.fields.get("edge_weight")
-    if field is None or field.values.dtype.kind != "f" or np.isfinite(field.values).all():
+    if field is None or field.values.dtype.kind not in "fc" or np.isfinite(field.values).all():
         return
     wrong = np.flatnonzero(~np.isfinite(field.values.reshape(len(field.values), -1)).all(axis=1))
     graphs = np.searchsorted(field.ptr, wrong, side="right") - 1

@@ -250,9 +250,6 @@ def check_table(table: GraphTable, where: str, budget: InputBudget) -> GraphTabl
         DatasetError: If a check fails.
     """
     budget.check(table.num_nodes * 16, where, f"the number of nodes ({table.num_nodes})")
-    weight = table.fields.get("edge_weight")
-    if weight is not None and weight.values.dtype.kind in "fc" and not np.isfinite(weight.values).all():
-        raise DatasetError(f"{where}: 'edge_weight' must hold finite numbers, got nan or infinity")
     for name in table.fields:
         if not 0 < len(name) <= MAX_NAME or not name.isprintable():
             raise DatasetError(

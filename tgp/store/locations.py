@@ -27,7 +27,6 @@ __all__ = [
     "parse_location",
     "result_path",
     "shown_location",
-    "sibling_path",
     "verify_location",
 ]
 
@@ -123,25 +122,6 @@ def verify_location(location: Location) -> list[Finding]:
         return verify_store(open_files(location))
 
 
-def sibling_path(location: Location, suffix: str) -> Path:
-    """Return the default path for results: next to the store, or in the working directory if the store is a URL.
-
-    Args:
-        location: Directory or URL of the store, or the open store. A store in memory counts as a URL.
-        suffix: Text to append to the name of the store.
-
-    Examples:
-        >>> sibling_path("https://host/pooled/MUTAG/", "-report.html").name
-        'MUTAG-report.html'
-    """
-    if isinstance(location, StoreReader):
-        location = location.files.location
-    if is_url(location):
-        return Path(file_name(str(location).rstrip("/").rpartition("/")[2]) + suffix)
-    path = Path(location).resolve() if Path(location).name in ("", ".", "..") else Path(location)
-    return path.with_name(path.name + suffix)
-
-
 @contextlib.contextmanager
 def _explain_missing_store(location: Location) -> Iterator[None]:
     """Extend a :class:`StoreMissingError` by what was found instead of a store."""
@@ -190,14 +170,15 @@ def result_path(location: Location, suffix: str) -> Path:
     """Return the default path of a result: next to the store, or in the working directory if the store is a URL.
 
     Args:
-        location: Directory or URL of a store.
+        location: Directory or URL of the store, or the open store. The name of a store in memory is ``memory``.
         suffix: Text to append to the name of the store.
 
     Examples:
         >>> str(result_path("https://user:secret@host/pooled/MUTAG?token=1", "-report.html"))
         'MUTAG-report.html'
     """
-    if not is_url(location):
-        return sibling_path(location, suffix)
-    last = shown_location(location).rstrip("/").rpartition("/")[2]
-    return Path(file_name(unquote(last)) + suffix)
+    place = shown_location(location)
+    if is_url(place):
+        return Path(file_name(unquote(place.rstrip("/").rpartition("/")[2])) + suffix)
+    path = Path(place).resolve() if Path(place).name in ("", ".", "..") else Path(place)
+    return path.with_name(path.name + suffix)

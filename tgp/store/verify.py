@@ -29,13 +29,12 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.codec import restore
 from tgp.store.format.manifest import (
     Manifest,
-    canonical_bytes,
     is_later_minor,
     read_manifest_bytes,
-    unseal,
 )
 from tgp.store.format.pieces import FileRecord
 from tgp.store.format.schema import FieldInfo
+from tgp.store.format.strict_json import canonical_bytes, unseal
 from tgp.store.io.files import LocalFiles, StoreFiles, file_digest
 from tgp.store.large_contraction import (
     first_disordered_piece,

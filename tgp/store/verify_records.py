@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tgp.errors import StoreError, StoreMissingError
 from tgp.store.format import constants as fmt
-from tgp.store.format.manifest import Manifest, PartRecord, canonical_bytes, unseal
-from tgp.store.format.piece_completion import PieceCompletion
+from tgp.store.format.manifest import Manifest, PartRecord
+from tgp.store.format.pieces import PieceCompletion
 from tgp.store.format.schema import ShardRecord
+from tgp.store.format.strict_json import canonical_bytes, unseal
 from tgp.store.io.files import LocalFiles, StoreFiles
 
 __all__ = ["Finding", "check_records", "check_unlisted"]

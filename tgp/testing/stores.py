@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tgp.ragged import Assignment, BlockCSR, Field, GraphTable, Hierarchy, Level
 from tgp.ragged.offsets import offsets, run_ids, run_positions
 from tgp.store import HierarchySpec, PartWriter, StoreSpec, StoreWriter, data_digest
-from tgp.store.format.manifest import seal
+from tgp.store.format.strict_json import seal
 
 __all__ = [
     "build_store",

@@ -27,7 +27,7 @@ def command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder to write to. Default: <store>-<format>."),
+        typer.Option("--out", "-o", metavar="DIR", help="Directory to write to. Default: <store>-<format>."),
     ] = None,
     hierarchy: Annotated[
         str | None, hierarchy_option("Hierarchy to export. Needed if the store has several.")
@@ -47,9 +47,10 @@ def command(
     output = Output(json=json, quiet=quiet)
     location = parse_location(store)
     folder = out or result_path(location, f"-{to}")
-    files = export_store(location, to, folder, hierarchy=hierarchy, graphs=graphs, force=force)
+    reader = open_store(location)
+    files = export_store(reader, to, folder, hierarchy=hierarchy, graphs=graphs, force=force)
     size = sum(f.stat().st_size for f in files)
-    fields = [] if to == "graphml" else open_store(location).fields
+    fields = [] if to == "graphml" else reader.fields
     renamed = {name: new for name, new in exported_names(fields, to).items() if name != new}
     report = {"path": str(folder), "files": [f.name for f in files], "bytes": size, "renamed": renamed}
     output.result(report, lambda: output.line(f"{folder}: {counted(len(files), 'file')}, {bytes_text(size)}"))

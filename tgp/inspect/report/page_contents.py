@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tgp.build.findings import Finding, find_problems
+from tgp.build.findings import Finding
 from tgp.build.summary import HierarchySummary
 from tgp.errors import InputError
 from tgp.inspect.export import parse_graphs
@@ -204,10 +204,9 @@ def collect_contents(path: Location, graphs: Sequence[int] | str | None = None) 
     """
     reader = open_store(path)
     chosen = choose_graphs(reader, graphs)
-    view = inspect_store(path)
+    view = inspect_store(reader)
     nodes, edges = reader.sizes()
     ledger = {name: reader.failures(name) for name, info in reader.hierarchies.items() if info.failures}
-    findings = find_problems(reader)
     drawn = tuple(draw_graph(reader, graph) for graph in chosen) if view.hierarchies else ()
     return ReportContents(
         result_path(path, "").name,
@@ -217,11 +216,11 @@ def collect_contents(path: Location, graphs: Sequence[int] | str | None = None) 
         LevelCharts(count_histogram(nodes), count_histogram(edges)),
         tuple(
             _hierarchy_contents(
-                reader, h, ledger.get(h.name, ()), sum(f.hierarchy == h.name for f in findings)
+                reader, h, ledger.get(h.name, ()), sum(f.hierarchy == h.name for f in view.findings)
             )
             for h in view.hierarchies
         ),
-        findings,
+        view.findings,
         *compare_first_levels(view.hierarchies),
         _curves(view),
         [(name, failure) for name, found in ledger.items() for failure in found[:MAX_FAILURES]],

@@ -1,94 +1,37 @@
-"""Manifest, completion records and specification files of a store: JSON with a checksum of its own content."""
+"""Manifest, completion records and specification files of a store."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from tgp.errors import StoreDamagedError, StoreMissingError, StoreVersionError
+from tgp.errors import StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.format.fingerprint import HierarchySpec, StoreSpec
-from tgp.store.format.manifest_entries import parse_fields, parse_levels, parse_metrics, parse_shards
 from tgp.store.format.pieces import FileRecord
-from tgp.store.format.schema import FieldInfo, HierarchyInfo, LevelInfo, ShardRecord
-from tgp.store.format.strict_json import Document, canonical, parse
+from tgp.store.format.schema import (
+    FieldInfo,
+    HierarchyInfo,
+    LevelInfo,
+    ShardRecord,
+    parse_fields,
+    parse_levels,
+    parse_metrics,
+)
+from tgp.store.format.strict_json import Document, seal, unseal
 from tgp.store.format.type_names import check_typed_fields
 from tgp.store.io.files import LocalFiles, StoreFiles
 
 __all__ = [
     "Manifest",
     "PartRecord",
-    "canonical_bytes",
     "is_later_minor",
     "read_manifest",
     "read_manifest_bytes",
     "read_recorded_spec",
     "read_spec",
-    "seal",
-    "unseal",
 ]
-
-_SEAL = "checksum"
-
-
-def seal(values: dict[str, Any]) -> bytes:
-    """Serialize a JSON object with the format, the version and a checksum of its content.
-
-    Args:
-        values: Content of the object.
-
-    Returns:
-        Content of the file, indented for people.
-    """
-    body = {"format": fmt.FORMAT, "version": fmt.VERSION, **values}
-    body[_SEAL] = hashlib.sha256(canonical(body)).hexdigest()
-    return (json.dumps(body, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode()
-
-
-def unseal(data: bytes, name: str) -> Document:
-    """Parse a file that :func:`seal` made.
-
-    Args:
-        data: Content of the file.
-        name: Name of the file, for messages.
-
-    Returns:
-        The JSON object.
-
-    Raises:
-        StoreDamagedError: If the content is not valid or does not match its checksum.
-        StoreVersionError: If the file has another format version.
-    """
-    document = parse(data, name)
-    if document.text("format") != fmt.FORMAT:
-        raise document.fail("format", repr(fmt.FORMAT))
-    version = document.integer("version", low=1)
-    if version != fmt.VERSION:
-        raise StoreVersionError(
-            f"{name} has format version {version}, this version of tgp reads version {fmt.VERSION}",
-            path=name,
-            hint="Install a newer tgp, or build the store again with this one."
-            if version > fmt.VERSION
-            else None,
-        )
-    body = {key: value for key, value in document.values.items() if key != _SEAL}
-    if document.digest(_SEAL) != hashlib.sha256(canonical(body)).hexdigest():
-        raise StoreDamagedError(
-            f"{name} was altered: its content does not match its checksum", path=name, item=name
-        )
-    return document
-
-
-def canonical_bytes(document: Document) -> bytes:
-    """Return the canonical serialization of a file that :func:`unseal` parsed.
-
-    A file with other bytes was edited by another program, even if it parses to the same content.
-    """
-    return seal({key: value for key, value in document.values.items() if key != _SEAL})
 
 
 def is_later_minor(document: Document) -> bool:
@@ -286,13 +229,13 @@ class Manifest:
         document = unseal(data, name)
         entries = document.documents("hierarchies")
         spec = StoreSpec.from_json(document, tuple(HierarchySpec.from_json(entry) for entry in entries))
-        shards = {fmt.GRAPHS: parse_shards(document, spec, fmt.GRAPHS, 1)}
+        shards = {fmt.GRAPHS: _parse_shards(document, spec, fmt.GRAPHS, 1)}
         hierarchies = {}
         for entry, wanted in zip(entries, spec.hierarchies, strict=True):
             levels = parse_levels(entry)
             if len(levels) != len(wanted.schedule):
                 raise entry.fail("levels", f"a list of {len(wanted.schedule)} levels, as the schedule")
-            shards[wanted.name] = parse_shards(entry, spec, wanted.name, len(levels))
+            shards[wanted.name] = _parse_shards(entry, spec, wanted.name, len(levels))
             failures = sum(s.failures for s in shards[wanted.name])
             hierarchies[wanted.name] = HierarchyInfo(
                 wanted.name,
@@ -309,6 +252,52 @@ class Manifest:
         if document.digest("fingerprint") != spec.fingerprint and not is_later_minor(document):
             raise document.fail("fingerprint", f"the fingerprint of its content, {spec.fingerprint}")
         return cls(spec, fields, hierarchies, shards)
+
+
+def _check_divided(
+    document: Document, record: ShardRecord, spec: StoreSpec, part: str, num_graphs: int
+) -> None:
+    """Check that a shard may be divided: only a unit of one graph, if the specification says so."""
+    if not record.pieces:
+        return
+    if spec.shard_edges is None or num_graphs != 1:
+        raise document.fail(
+            "pieces", "absent: only a unit of one graph of a store with 'shard_edges' is divided"
+        )
+    if part == fmt.GRAPHS and any(piece.nodes != (0, 0) for piece in record.pieces):
+        raise document.fail("pieces", "a list of pieces of an input graph, without 'nodes'")
+
+
+def _parse_shards(document: Document, spec: StoreSpec, part: str, levels: int) -> tuple[ShardRecord, ...]:
+    """Parse the records of all files of a part and check their totals.
+
+    Args:
+        document: Manifest, or its entry of a hierarchy.
+        spec: Specification of the store.
+        part: ``"graphs"`` or the name of a hierarchy.
+        levels: Number of totals of each record.
+    """
+    entries = document.documents("shards")
+    if len(entries) != spec.num_units:
+        raise document.fail("shards", f"a list of {spec.num_units} shards")
+    records = tuple(
+        ShardRecord.from_json(d, fmt.part_file(unit, part), levels) for unit, d in enumerate(entries)
+    )
+    for unit, record in enumerate(records):
+        _check_divided(entries[unit], record, spec, part, spec.bounds[unit + 1] - spec.bounds[unit])
+    for key in ("total_size", "failures"):
+        if sum(getattr(record, key) for record in records) > fmt.MAX_COUNT:
+            raise document.fail("shards", f"a list in which the sum of {key!r} is at most {fmt.MAX_COUNT}")
+    for key in ("nodes", "edges", "bytes"):
+        if sum(sum(getattr(record, key)) for record in records) > fmt.MAX_COUNT:
+            raise document.fail("shards", f"a list in which the sum of {key!r} is at most {fmt.MAX_COUNT}")
+    # Every graph has an entry in the offsets of its file, so the number of graphs is limited by the size of the files.
+    ratio = 1 if spec.profile == "fast" else fmt.MAX_RATIO
+    for unit, record in enumerate(records):
+        count = spec.bounds[unit + 1] - spec.bounds[unit]
+        if count >= record.size * ratio:
+            raise entries[unit].fail("size", f"the size of a file of {count} graphs")
+    return records
 
 
 def read_manifest(files: StoreFiles) -> Manifest:

@@ -1,4 +1,4 @@
-"""Schema of a store: fields of the graphs, levels of a hierarchy, files of a unit."""
+"""Schema of a store: fields of the graphs, levels of a hierarchy, files of a unit, and how manifests and records list them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from tgp.store.format.field_schema import FieldInfo, PtrKind
 from tgp.store.format.pieces import FileRecord, PieceRecord, parse_pieces
 from tgp.store.format.strict_json import Document
 
-__all__ = ["FailureRecord", "FieldInfo", "HierarchyInfo", "LevelInfo", "PtrKind", "ShardRecord"]
+__all__ = [
+    "FailureRecord",
+    "FieldInfo",
+    "HierarchyInfo",
+    "LevelInfo",
+    "PtrKind",
+    "ShardRecord",
+    "parse_fields",
+    "parse_levels",
+    "parse_metrics",
+]
 
 
 @dataclass(frozen=True)
@@ -262,3 +272,35 @@ class HierarchyInfo:
     def depth(self) -> int:
         """Number of levels."""
         return len(self.levels)
+
+
+def parse_fields(document: Document) -> tuple[FieldInfo, ...]:
+    """Parse the fields of the graphs and check them together."""
+    fields = tuple(FieldInfo.from_json(d) for d in document.documents("fields"))
+    names = {f.name for f in fields}
+    if len(names) != len(fields) or len(fields) > fmt.MAX_OBJECTS:
+        raise document.fail("fields", f"a list of at most {fmt.MAX_OBJECTS} different fields")
+    if "edge_index" not in names and any("edge" in f.ptrs for f in fields):
+        raise document.fail("fields", "a list with edge_index, whose offsets other fields use")
+    return fields
+
+
+def parse_levels(document: Document) -> tuple[LevelInfo, ...]:
+    """Parse the levels of a hierarchy."""
+    levels = tuple(LevelInfo.from_json(d) for d in document.documents("levels"))
+    if len(levels) > fmt.MAX_LEVELS:
+        raise document.fail("levels", f"a list of at most {fmt.MAX_LEVELS} levels")
+    return levels
+
+
+def parse_metrics(document: Document, num_levels: int) -> tuple[str, ...]:
+    """Parse the names of metrics, ``"<position of the level>/<name>"``."""
+    names = document.texts("metrics")
+    for name in names:
+        level, _, rest = name.partition("/")
+        is_number = level.isascii() and level.isdigit() and str(int(level)) == level
+        if not is_number or int(level) >= num_levels or not rest or len(fmt.encode_name(rest)) > fmt.MAX_NAME:
+            raise document.fail("metrics", f"a list of names '<level>/<name>' with levels below {num_levels}")
+    if len(names) > fmt.MAX_METRICS:
+        raise document.fail("metrics", f"a list of at most {fmt.MAX_METRICS} names")
+    return names

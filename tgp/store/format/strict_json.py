@@ -1,16 +1,30 @@
-"""Parse JSON from untrusted files, with a check of the type of every value that is read."""
+"""Parse JSON from untrusted files, with a check of the type of every value that is read.
+
+The files of a store contain a checksum of their own content, see :func:`seal`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from tgp.errors import StoreDamagedError
+from tgp.errors import StoreDamagedError, StoreVersionError
 from tgp.store.format import constants as fmt
 
-__all__ = ["Document", "canonical", "check_depth", "dump_value", "load_value", "parse"]
+__all__ = [
+    "Document",
+    "canonical",
+    "canonical_bytes",
+    "check_depth",
+    "dump_value",
+    "load_value",
+    "parse",
+    "seal",
+    "unseal",
+]
 
 
 def canonical(value: Any) -> bytes:
@@ -261,3 +275,62 @@ class Document:
         if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
             raise self.fail(key, "a list of objects")
         return [Document(v, f"{self.name}: {key}[{i}]") for i, v in enumerate(value)]
+
+
+_SEAL = "checksum"
+
+
+def seal(values: dict[str, Any]) -> bytes:
+    """Serialize a JSON object with the format, the version and a checksum of its content.
+
+    Args:
+        values: Content of the object.
+
+    Returns:
+        Content of the file, indented for people.
+    """
+    body = {"format": fmt.FORMAT, "version": fmt.VERSION, **values}
+    body[_SEAL] = hashlib.sha256(canonical(body)).hexdigest()
+    return (json.dumps(body, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode()
+
+
+def unseal(data: bytes, name: str) -> Document:
+    """Parse a file that :func:`seal` made.
+
+    Args:
+        data: Content of the file.
+        name: Name of the file, for messages.
+
+    Returns:
+        The JSON object.
+
+    Raises:
+        StoreDamagedError: If the content is not valid or does not match its checksum.
+        StoreVersionError: If the file has another format version.
+    """
+    document = parse(data, name)
+    if document.text("format") != fmt.FORMAT:
+        raise document.fail("format", repr(fmt.FORMAT))
+    version = document.integer("version", low=1)
+    if version != fmt.VERSION:
+        raise StoreVersionError(
+            f"{name} has format version {version}, this version of tgp reads version {fmt.VERSION}",
+            path=name,
+            hint="Install a newer tgp, or build the store again with this one."
+            if version > fmt.VERSION
+            else None,
+        )
+    body = {key: value for key, value in document.values.items() if key != _SEAL}
+    if document.digest(_SEAL) != hashlib.sha256(canonical(body)).hexdigest():
+        raise StoreDamagedError(
+            f"{name} was altered: its content does not match its checksum", path=name, item=name
+        )
+    return document
+
+
+def canonical_bytes(document: Document) -> bytes:
+    """Return the canonical serialization of a file that :func:`unseal` parsed.
+
+    A file with other bytes was edited by another program, even if it parses to the same content.
+    """
+    return seal({key: value for key, value in document.values.items() if key != _SEAL})

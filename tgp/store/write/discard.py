@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from tgp.errors import StoreDamagedError, StoreError, StoreMissingError, StoreVersionError
 from tgp.store.format import constants as fmt
 from tgp.store.format.fingerprint import StoreSpec
-from tgp.store.format.manifest import PartRecord, seal, unseal
-from tgp.store.format.piece_completion import PieceCompletion
-from tgp.store.format.strict_json import parse
+from tgp.store.format.manifest import PartRecord
+from tgp.store.format.pieces import PieceCompletion
+from tgp.store.format.strict_json import parse, seal, unseal
 from tgp.store.io.failpoint import failpoint
 from tgp.store.io.files import LocalFiles
 

@@ -15,8 +15,7 @@ from tgp.store.format import constants as fmt
 from tgp.store.format.codec import narrow
 from tgp.store.format.fingerprint import StoreSpec
 from tgp.store.format.manifest import Manifest, PartRecord
-from tgp.store.format.piece_completion import PieceCompletion
-from tgp.store.format.pieces import PieceRecord
+from tgp.store.format.pieces import PieceCompletion, PieceRecord
 from tgp.store.format.schema import FailureRecord, FieldInfo
 from tgp.store.io.files import StoreFiles, ends_digest, file_digest
 from tgp.store.io.sink import Sink
@@ -45,7 +44,7 @@ Describe = Callable[[shard.PartSummary, BinaryIO], _Record]
 
 @dataclass(frozen=True, order=True)
 class Task:
-    """File that is not written yet. ``part`` is ``"graphs"`` or the name of a hierarchy."""
+    """File with arrays. ``part`` is ``"graphs"`` or the name of a hierarchy."""
 
     unit: int
     part: str
@@ -143,15 +142,18 @@ class PartWriter(ABC):
         """``"graphs"`` and the names of the hierarchies."""
         return (fmt.GRAPHS, *(h.name for h in self.spec.hierarchies))
 
-    def pending(self) -> list[Task]:
-        """Return the files that are not written yet, unit by unit, graphs first."""
-        records = self.records()
-        return [
-            Task(unit, part)
-            for unit in range(self.spec.num_units)
-            for part in self.parts
-            if records[part][unit] is None
-        ]
+    def tasks(self) -> list[Task]:
+        """Return all files, unit by unit, graphs first."""
+        return [Task(unit, part) for unit in range(self.spec.num_units) for part in self.parts]
+
+    def pending(self, records: Records | None = None) -> list[Task]:
+        """Return the files that are not written yet, in the order of :meth:`tasks`.
+
+        Args:
+            records: Result of :meth:`records`; read now if ``None``.
+        """
+        known = self.records() if records is None else records
+        return [task for task in self.tasks() if known[task.part][task.unit] is None]
 
     def _first_graph(self, unit: int, num_graphs: int) -> int:
         """Check the number of graphs of a unit and return the id of its first graph."""

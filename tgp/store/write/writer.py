@@ -20,9 +20,9 @@ from tgp.errors import StoreDamagedError, StoreMismatchError, StoreMissingError
 from tgp.store.format import constants as fmt
 from tgp.store.format.differences import spec_differences
 from tgp.store.format.fingerprint import StoreSpec
-from tgp.store.format.manifest import Manifest, read_manifest, read_recorded_spec, seal
-from tgp.store.format.piece_completion import PieceCompletion
-from tgp.store.format.pieces import PieceRecord
+from tgp.store.format.manifest import Manifest, read_manifest, read_recorded_spec
+from tgp.store.format.pieces import PieceCompletion, PieceRecord
+from tgp.store.format.strict_json import seal
 from tgp.store.io.failpoint import failpoint
 from tgp.store.io.files import LocalFiles
 from tgp.store.io.sink import Sink
