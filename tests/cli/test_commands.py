@@ -370,14 +370,14 @@ def test_merging_a_complete_store_writes_nothing(copy):
     assert state() == before  # a superuser ignores the permissions, so compare the files, too
 
 
-def test_the_error_of_an_unfinished_store_has_a_hint(tmp_path):
+def test_the_error_of_an_incomplete_store_has_a_hint(tmp_path):
     base = ["coarsen", *SMALL, "--shard-size", "10kB", "-o", tmp_path / "s", "--shard", "0/2", "-q"]
     assert invoke(*base).exit_code == 0
     for command in ("inspect", "verify", "report"):
         result = invoke(command, tmp_path / "s")
         assert result.exit_code == 2 and "run the same" in result.stderr and "it continues" in result.stderr
         text = " ".join(result.stderr.split())
-        assert f"{tmp_path / 's'} is unfinished" in text and f"'tgp status {tmp_path / 's'}'" in text
+        assert f"{tmp_path / 's'} is incomplete" in text and f"'tgp status {tmp_path / 's'}'" in text
 
 
 @pytest.mark.parametrize("command", ["verify", "report", "plot", "export", "status", "merge", "view"])

@@ -67,5 +67,5 @@ def test_stores_in_a_folder(store, tmp_path):
     (tmp_path / "broken" / "manifest.json").write_text("{")
     (tmp_path / "nothing").mkdir()
     found = {Path(s["path"]).name: s["status"].split(":")[0] for s in find_stores(tmp_path)}
-    assert found == {"done": "complete", "open": "unfinished", "broken": "unreadable"}
+    assert found == {"done": "complete", "open": "incomplete", "broken": "unreadable"}
     assert find_stores(tmp_path / "missing") == []

@@ -100,7 +100,7 @@ def find_stores(folder: Path) -> list[dict[str, Any]]:
         folder: folder to search; it need not exist.
 
     Returns:
-        One entry per store, also for stores that are unfinished or cannot be read, with the keys ``path``, ``status``,
+        One entry per store, also for stores that are incomplete or cannot be read, with the keys ``path``, ``status``,
         ``num_graphs``, ``hierarchies`` and ``bytes``.
     """
     found = []
@@ -119,7 +119,7 @@ def find_stores(folder: Path) -> list[dict[str, Any]]:
         try:
             reader = StoreReader(path)
         except StoreError as error:
-            row["status"] = f"unreadable: {error}" if finished else "unfinished"
+            row["status"] = f"unreadable: {error}" if finished else "incomplete"
         else:
             row |= {"num_graphs": reader.num_graphs, "hierarchies": [*reader.hierarchies]}
             row["bytes"] = describe_manifest(reader.manifest)[1]

@@ -145,7 +145,7 @@ def _describe_path(path: Path) -> tuple[str, str]:
         return f"{path} is a file; a store is a directory", f"name the directory that holds {fmt.MANIFEST}"
     if (path / fmt.RECORDS).is_dir():
         return (
-            f"the store at {path} is unfinished: it has no {fmt.MANIFEST}",
+            f"the store at {path} is incomplete: it has no {fmt.MANIFEST}",
             f"run the same 'tgp coarsen' command again: it continues; 'tgp status {path}' shows what is missing",
         )
     inside = sorted(folder for folder in path.iterdir() if (folder / fmt.MANIFEST).is_file())

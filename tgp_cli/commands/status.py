@@ -51,7 +51,7 @@ def command(
 def _show(out: Output, status: StoreStatus) -> None:
     from tgp.build.merge import array_expression
 
-    state = "complete" if status.complete else "unfinished"
+    state = "complete" if status.complete else "incomplete"
     size = f"{counted(status.num_graphs, 'graph')} in {counted(status.num_units, 'unit')}"
     out.line(f"{status.path}: {state}, {size}")
     rows = [
