@@ -10,9 +10,8 @@ from pathlib import Path
 # Before numpy, torch and numba read them.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
-os.environ.setdefault(
-    "OMP_WAIT_POLICY", "passive"
-)  # threads that wait leave the core to the other worker of pytest
+# Threads that wait would otherwise use the core that the other worker of pytest needs.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
 from hypothesis import HealthCheck, settings
