@@ -43,7 +43,8 @@ imports:
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-# Also the checks that take minutes: every pooler under inductor, large half-precision graphs, recompilations.
+# Also the checks that take minutes: every pooler under inductor, large half-precision graphs, recompilations,
+# and thousands of wrong calls.
 test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --full
 

@@ -1,5 +1,6 @@
 """Fixed conditions for every test: thread counts, hypothesis profile, fresh kernels, real data."""
 
+import gc
 import os
 import signal
 import sys
@@ -9,9 +10,13 @@ from pathlib import Path
 # Before numpy, torch and numba read them.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
+# Threads that wait would otherwise use the core that the other worker of pytest needs.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+gc.disable()  # until all tests are collected; modules and test items stay until the end
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -53,6 +58,14 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    """Leave modules and test items out of later garbage collections, which would visit a million objects each time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config):

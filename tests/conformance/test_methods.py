@@ -10,6 +10,14 @@ from tgp.testing import method_checks, pooler_checks
 from tgp.testing.strategies import blocks, schedules
 
 WITHOUT_CLASS = [alias for alias in METHODS if alias not in pooler_map]
+COMPILED = ("lv", "simmatch", "voxel")
+"""Methods of which compiled poolers are tested without ``--full``: one without further input, one that needs features and one
+that needs positions. torch compiles the same code for all methods and calls the method itself without looking into it."""
+
+
+def marks(check):
+    compiled = check.name == "compile_eager" and check.case.alias not in COMPILED
+    return [pytest.mark.full] * compiled
 
 
 @pytest.mark.parametrize("check", method_checks(), ids=str)
@@ -20,7 +28,7 @@ def test_method(check):
 @pytest.mark.parametrize(
     "check",
     [
-        check
+        pytest.param(check, marks=marks(check))
         for alias in WITHOUT_CLASS
         for check in pooler_checks(
             alias, slow=False, exceptions={"permutation": "random choices depend on node ids"}

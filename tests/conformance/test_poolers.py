@@ -16,7 +16,20 @@ SAMPLED = ("compile_eager", "half_large", "recompiles")
 """Names of checks that take minutes for all poolers. Without ``--full`` they run on every tenth case."""
 
 
+SHARED = ("acc", "diff", "dmon", "graclus", "hosc", "jb", "nmf", "sep")
+"""Poolers that are compiled with the backend "aot_eager" only with ``--full``.
+
+Other poolers with the same forward are compiled: ``mincut`` for those with losses, ``ndp`` and ``eigen`` for the others. The
+parts that differ are compiled with the same backend by other tests: losses by ``tests/utils/test_compile.py``, selectors by
+``tests/select/test_compile.py``.
+"""
+
+
 def marks(check):
+    if check.name == "compile_aot" and check.case.alias in SHARED:
+        return [pytest.mark.full]
+    if check.name == "compile_eager" and check.case.alias not in SHARED:
+        return [pytest.mark.full]  # "aot_eager" traces the same program
     if check.name in SAMPLED:
         same = [other for other in ALL if other.name == check.name]
         return [] if same.index(check) % 10 == 0 else [pytest.mark.full]

@@ -223,6 +223,16 @@ class SwapsEdgeAttributes(MinCutPooling):
         return out
 
 
+class ReservesAttributes(TopkPooling):
+    """Two attributes have a meaning that is not documented."""
+
+    def forward(self, *args, **kwargs):
+        out = super().forward(*args, **kwargs)
+        if hasattr(self, "layout") or isinstance(getattr(self, "plan", None), str):
+            out.x = out.x + 1
+        return out
+
+
 POOLERS = {
     WrongFlatLoss: "modes_agree",
     WrongNumbering: "numbering",

@@ -36,6 +36,15 @@ def test_a_broken_pooler_is_found(broken, check):
     assert not failures(pooler_checks(base, only=[check])), f"{base.__name__} must pass {check}"
 
 
+def test_reserved_attributes_are_named():
+    """All names are tried together first; the message contains those that cannot be used."""
+    (check,) = pooler_checks(sabotage.ReservesAttributes, only=["attributes"])
+    with pytest.raises(AssertionError) as caught:
+        check()
+    names = [line.partition(" = ")[0] for line in str(caught.value).splitlines() if line.startswith("self.")]
+    assert names == ["self.layout", "self.layout", "self.plan"]
+
+
 def add(monkeypatch, method):
     register_method(method.name, f"tests.testing.sabotage:{method.name}", replace=True)
     monkeypatch.setitem(METHODS._loaded, method.name, method)

@@ -259,7 +259,7 @@ def _node_map(
         cluster_index = torch.arange(node_index.numel(), device=node_index.device)
     if num_nodes is None:
         num_nodes = (
-            int(torch.cat([node_index, edge_index.reshape(-1)]).max()) + 1 if node_index.numel() else 0
+            int(torch.cat([node_index, edge_index.reshape(-1)]).max()) + 1 if node_index.numel() > 0 else 0
         )
     size = _num_supernodes(cluster_index, num_supernodes)
     if one_to_one is None:
@@ -278,4 +278,4 @@ def _node_map(
 def _num_supernodes(cluster_index: Tensor, num_supernodes: int | None) -> int:
     if num_supernodes is not None:
         return num_supernodes
-    return int(cluster_index.max()) + 1 if cluster_index.numel() else 0
+    return int(cluster_index.max()) + 1 if cluster_index.numel() > 0 else 0

@@ -111,7 +111,7 @@ def contract_edge_attributes(
         return reduce_groups(rows, group, merged.numel(), how)
     place = torch.searchsorted(merged, wanted)
     known = place < merged.numel()
-    if merged.numel():
+    if merged.numel() > 0:
         known = known & (merged.index_select(0, place.clamp(max=merged.numel() - 1)) == wanted)
     if not allow_empty and not bool(known.all()):
         edge = int((~known).nonzero()[0])
@@ -165,7 +165,7 @@ def edge_map(edge_index: Any, so: SelectOutput, pooled: Any) -> Tensor:
     """
     source, target, coarse = _supernodes_of_ends(edge_index, so, pooled, "edges have no map", "edge_map")
     size = 1
-    if source.numel() and coarse.numel():
+    if source.numel() > 0 and coarse.numel() > 0:
         size += int(torch.stack([source.max(), target.max(), coarse.max()]).max())
     pairs, order = torch.sort(coarse[0] * size + coarse[1], stable=True)
     inside = (source >= 0) & (target >= 0)

@@ -148,7 +148,7 @@ def _kept_nodes(so: SelectOutput) -> npt.NDArray[np.int64]:
             field="so",
             hint="use NDP, a top-k selection or k-MIS before a Kron reduction",
         )
-    if mis.numel() and (int(mis.min()) < 0 or int(mis.max()) >= so.num_nodes):
+    if mis.numel() > 0 and (int(mis.min()) < 0 or int(mis.max()) >= so.num_nodes):
         raise InputError(
             f"MIS indices out of range: so.mis must hold ids in [0, {so.num_nodes}), got {int(mis.min())}..{int(mis.max())}",
             field="so",

@@ -102,7 +102,7 @@ class LevelConnect(Connect):
         nodes = None if name is None else getattr(so, name, None)
         if not isinstance(nodes, Tensor):
             return None
-        if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < source.block.num_nodes:
+        if nodes.numel() > 0 and not 0 <= int(nodes.min()) <= int(nodes.max()) < source.block.num_nodes:
             raise InputError(
                 f"so.{name} is out of range: expected nodes in [0, {source.block.num_nodes})", field="so"
             )

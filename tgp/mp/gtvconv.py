@@ -183,7 +183,7 @@ def gtv_adj_weights(
     if edge_weight is None:
         raise InputError("edge_weight must be a tensor, got None", field="edge_weight")
     if num_nodes is None:
-        num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        num_nodes = int(edge_index.max()) + 1 if edge_index.numel() > 0 else 0
     check_ids(edge_index, num_nodes, "edge_index")
     weight = real_weights(edge_weight.reshape(-1))
     # A self loop adds the same value to D and to A.

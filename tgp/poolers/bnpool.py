@@ -207,7 +207,7 @@ class BNPool(MLPPooling):
         if self.train_K:
             k_prior = cluster_connectivity_prior_loss(self.K, self.K_mu, self.K_var, pairs)
         quality = self._quality(view, exact)
-        quality = quality.mean() if quality.numel() else quality.sum()
+        quality = quality.mean() if quality.numel() > 0 else quality.sum()
         return {"quality": quality, "kl": self.eta * kl, "K_prior": k_prior}
 
     def _quality(self, view: LayoutView, exact: bool) -> Tensor:
@@ -268,7 +268,7 @@ class BNPool(MLPPooling):
         order, holes = view.counts.argsort(), isinstance(view, DenseView)
         parts = [view.s.new_zeros(0)]
         for graphs in order.split(max(1, -(-order.numel() // _SIZE_CLASSES))):
-            width = mask.size(1) if holes or not graphs.numel() else int(view.counts[graphs[-1]])
+            width = mask.size(1) if holes or graphs.numel() == 0 else int(view.counts[graphs[-1]])
             loss = F.softplus(self.get_rec_adj(padded[graphs, :width]))
             valid = mask[graphs, :width].to(loss.dtype)
             parts.append((valid.unsqueeze(1) @ loss @ valid.unsqueeze(2)).view(-1))

@@ -92,7 +92,7 @@ class AggrReduce(Reduce):
         if batch is None:
             return self._aggregate(x, torch.zeros(x.size(0), dtype=torch.long, device=x.device), 1)[0], None
         if size is None:
-            size = int(batch.max()) + 1 if batch.numel() else 1
+            size = int(batch.max()) + 1 if batch.numel() > 0 else 1
         index, order = torch.sort(batch, stable=True)
         return self._aggregate(x[order], index, size)
 

@@ -52,7 +52,7 @@ class Reduce(Operator):
         out = torch.full((so.num_supernodes,), -1, dtype=batch.dtype, device=batch.device)
         out = out.scatter(0, so._stored_index(), source)
         # Reading a value would synchronize an accelerator, so the shortcut is only taken on the host.
-        if on_host(out) and (not out.numel() or int(out.min()) >= 0):
+        if on_host(out) and (out.numel() == 0 or int(out.min()) >= 0):
             return out
         return _fill_from_neighbour(out)
 

@@ -65,7 +65,7 @@ def check_inverse_op(op: str) -> None:
 def _check_range(name: str, ids: Tensor, size: int) -> None:
     if not on_host(ids):
         torch._assert_async(((ids >= 0) & (ids < size)).all(), f"{name} must hold ids in [0, {size})")
-    elif ids.numel():
+    elif ids.numel() > 0:
         low, high = (int(v) for v in torch.aminmax(ids))
         if low < 0 or high >= size:
             raise InputError(
@@ -83,7 +83,7 @@ def checked(
     """Check entries and return them sorted by node, then by supernode, with duplicates summed."""
     if num_nodes is None:
         num_nodes = cluster_index.numel()
-        if node_index is not None and node_index.numel():
+        if node_index is not None and node_index.numel() > 0:
             num_nodes = max(num_nodes, int(node_index.max()) + 1)
     if num_supernodes is None:
         if cluster_index.numel() == 0:

@@ -121,7 +121,7 @@ def _cat_batch(items: Sequence[SelectOutput]) -> tuple[Tensor | None, tuple[int,
         )
     sizes = []
     for so, batch in zip(items, batches, strict=True):
-        largest = int(batch.max()) if so.batch_size is None and batch.numel() else 0
+        largest = int(batch.max()) if so.batch_size is None and batch.numel() > 0 else 0
         sizes.append(largest + 1 if so.batch_size is None else so.batch_size)
     ptr = _offsets(sizes)
     return torch.cat([batch + shift for batch, shift in zip(batches, ptr, strict=False)]), ptr

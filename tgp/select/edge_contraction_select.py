@@ -52,7 +52,7 @@ def maximal_matching(edge_index: Any, num_nodes: int | None = None, perm: Tensor
     # The last element collects edges that are not taken.
     taken = torch.zeros(size + 1, dtype=torch.bool, device=source.device)
     live = (source != target).nonzero().squeeze(1)
-    while live.numel():
+    while live.numel() > 0:
         s, t, r = source[live], target[live], rank[live]
         first = r.new_full((size,), count).scatter_reduce(0, s, r, "amin").scatter_reduce(0, t, r, "amin")
         wins = (first[s] == r) & (first[t] == r)

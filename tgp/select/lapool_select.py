@@ -211,7 +211,7 @@ def _find_leaders(x: Tensor, edges: Tensor, weight: Tensor, layout: _Rows) -> tu
     order = graph.argsort(stable=True)
     rank = torch.arange(ids.numel(), device=ids.device) - (counts.cumsum(0) - counts)[graph[order]]
     column = torch.empty_like(ids).index_copy(0, order, rank)
-    return ids, column, int(counts.max()) if counts.numel() else 0
+    return ids, column, int(counts.max()) if counts.numel() > 0 else 0
 
 
 def _any_by_id(flags: Tensor, ids: Tensor, size: int) -> Tensor:

@@ -89,7 +89,7 @@ def keep_above(score: Tensor, min_score: float, layout: GraphLayout) -> Tensor:
         layout: graphs of the nodes.
     """
     if layout.batch is None:
-        top = score.max() if score.numel() else score.new_zeros(())
+        top = score.max() if score.numel() > 0 else score.new_zeros(())
     else:
         top = score.new_full((layout.batch_size,), -math.inf)
         top = top.scatter_reduce(0, layout.batch, score, "amax")[layout.batch]

@@ -194,7 +194,7 @@ def _largest_entries(nodes: Tensor, group: Tensor, share: Tensor, num_nodes: int
     """Return the nodes with a positive entry, and the supernode of the largest one, the first of equal ones."""
     top = share.new_zeros(num_nodes).scatter_reduce(0, nodes, share, "amax")
     best = (share == top.index_select(0, nodes)) & (share > 0)
-    limit = int(group.max()) + 1 if group.numel() else 0
+    limit = int(group.max()) + 1 if group.numel() > 0 else 0
     found = group.new_full((num_nodes,), limit).scatter_reduce(
         0, nodes, torch.where(best, group, limit), "amin"
     )

@@ -361,7 +361,7 @@ def _assemble(
     pooled = Batch(_base_cls=Data) if is_batch else Data()
     index, ptr = out.edge_index, None
     if batch is not None:
-        graphs = data.num_graphs if is_batch else int(batch.max()) + 1 if batch.numel() else 0
+        graphs = data.num_graphs if is_batch else int(batch.max()) + 1 if batch.numel() > 0 else 0
         ptr = cumsum(torch.bincount(batch, minlength=graphs))
         if index is not None and is_batch:
             index, edges, edge_ptr = _sort_by_graph(index, edges, batch, graphs)

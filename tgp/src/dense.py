@@ -50,7 +50,7 @@ class LossTerm:
         if not isinstance(coeff, Tensor) and coeff == 0:
             return view.s.new_zeros(())
         values = self.formula(view, **{name: getattr(pooler, name) for name in self.options})
-        loss: Tensor = coeff * (values.mean() if values.numel() else values.sum())
+        loss: Tensor = coeff * (values.mean() if values.numel() > 0 else values.sum())
         return loss
 
 

@@ -80,9 +80,9 @@ class PoolInputs(NamedTuple):
 
 _NAMES = PoolInputs._fields
 _FIELDS = tuple(name for name in _NAMES if name not in ("extra", "checked"))
-_COMMON = frozenset({*_FIELDS, "batch_pooled", "attn", "lifting", "validate", "level", "use_cache"})
+_COMMON = (*_FIELDS, "batch_pooled", "attn", "lifting", "validate", "level", "use_cache")
 """Keywords that every pooler accepts, so that all poolers can be called in the same way. A pooler ignores those that it
-does not need."""
+does not need. They are a tuple because torch 2.6 cannot compile a copy of a global frozenset."""
 
 
 def read_inputs(pooler: SRCPooling, arguments: dict[str, Any]) -> PoolInputs:

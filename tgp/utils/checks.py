@@ -38,7 +38,7 @@ def check_ids(ids: Tensor, size: int, field: str) -> None:
         Traceback (most recent call last):
         tgp.errors.InputError: batch has an id out of range: expected ids in [0, 3), got 3. Check the number of nodes and the ids of the edges.
     """
-    if ids.numel() and on_host(ids):
+    if ids.numel() > 0 and on_host(ids):
         check_array_ids(ids.numpy(), size, field)
 
 

@@ -384,7 +384,7 @@ class SegmentView(LayoutView):
 
     def column_quantile(self, position: Tensor) -> Tensor:
         layout = self.layout
-        if layout.batch is None or layout.knows_width() or not self.s.size(0):
+        if layout.batch is None or layout.knows_width() or self.s.size(0) == 0:
             return super().column_quantile(position)
         # Sort by value, then by graph. Padding is not possible without reading its width.
         values, order = self.s.sort(dim=0, descending=True)

@@ -58,7 +58,7 @@ def check_recompiles(case: Case) -> None:
     counter, pooler = CompileCounter(), case.build()
     torch._dynamo.reset()
     try:
-        strict = torch._dynamo.config.patch(fail_on_recompile_limit_hit=True)
+        strict = torch._dynamo.config.patch({_recompile_limit_option(): True})
         with warnings.catch_warnings(), torch.no_grad(), strict:
             warnings.simplefilter("ignore")
             compiled = torch.compile(pooler, backend=counter)
@@ -70,6 +70,12 @@ def check_recompiles(case: Case) -> None:
     finally:
         torch._dynamo.reset()
     assert counts[-1] == counts[3], f"graphs compiled after each batch: {counts}"
+
+
+def _recompile_limit_option() -> str:
+    """Return the name of the option that makes too many recompilations an error."""
+    name = "fail_on_recompile_limit_hit"
+    return name if hasattr(torch._dynamo.config, name) else "fail_on_cache_limit_hit"  # torch 2.6
 
 
 def _with_gradients(call: Any, pooler: nn.Module, data: Any) -> tuple[Any, dict[str, Tensor | None]]:

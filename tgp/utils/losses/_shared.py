@@ -50,7 +50,7 @@ def reduce_graphs(values: Tensor, batch_reduction: BatchReductionType = "mean") 
     if batch_reduction == "sum":
         return values.sum()
     if batch_reduction == "mean":
-        return values.mean() if values.numel() else values.sum()
+        return values.mean() if values.numel() > 0 else values.sum()
     raise InputError(
         f"Batch reduction {batch_reduction!r} not allowed: expected 'mean' or 'sum'.",
         field="batch_reduction",

@@ -73,7 +73,7 @@ def just_balance(view: LayoutView, normalize_loss: bool = True) -> Tensor:
 def asym_norm(view: LayoutView, k: int) -> Tensor:
     """Return ``[B]``: asymmetric distance of ``S`` to its column quantiles; 0 for one cluster or no nodes."""
     count = view.counts
-    if k <= 1 or not view.s.size(-2):
+    if k <= 1 or view.s.size(-2) == 0:
         return torch.zeros_like(count)
     position = torch.minimum((count / k).floor(), count - 1).clamp(min=0).long()
     quantile = view.column_quantile(position)

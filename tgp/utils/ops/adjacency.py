@@ -283,7 +283,7 @@ def postprocess_adj_pool_dense(
     if degree_norm:
         scale = inverse_sqrt_degree(adj_pool.sum(-2 if adj_transpose else -1))
         adj_pool = adj_pool * scale.unsqueeze(-1) * scale.unsqueeze(-2)
-    if edge_weight_norm and adj_pool.numel():
+    if edge_weight_norm and adj_pool.numel() > 0:
         top = adj_pool.abs().amax(dim=(-2, -1), keepdim=True)
         adj_pool = adj_pool / torch.where(top == 0, torch.ones_like(top), top)
     return adj_pool.to(dtype)

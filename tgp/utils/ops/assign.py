@@ -127,7 +127,7 @@ def propagate_assignments_sparse(
     if on_host(assignments, edge_index, mask):  # use only the edges that can change a label
         useful = (assignments.index_select(0, source) > 0) & ~mask.index_select(0, target)
         chosen = useful.nonzero().squeeze(1)
-        if not chosen.numel():
+        if chosen.numel() == 0:
             return assignments, torch.empty(2, 0, dtype=torch.long, device=edge_index.device), mask
         source, target = source.index_select(0, chosen), target.index_select(0, chosen)
     labels, changed = _vote(assignments, source, target, mask, num_clusters)
@@ -264,7 +264,7 @@ def get_assignments(
         check_ids(index, num_nodes, "edge_index")
     labels = torch.zeros(num_nodes, dtype=torch.long, device=kept.device)
     labels[kept] = torch.arange(1, kept.numel() + 1, device=kept.device)
-    if on_host(labels, index) or generator is not None or not kept.numel():
+    if on_host(labels, index) or generator is not None or kept.numel() == 0:
         labels = _assign_on_host(labels, index, kept, max_iter, batch, generator)
     else:
         labels = _assign_on_device(labels, index, kept, max_iter, batch)

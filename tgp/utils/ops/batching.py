@@ -36,7 +36,7 @@ def num_graphs(batch: Tensor | None, batch_size: int | None = None) -> int:
         return int(batch_size)
     if batch is None:
         return 1
-    return int(batch.max()) + 1 if batch.numel() else 0
+    return int(batch.max()) + 1 if batch.numel() > 0 else 0
 
 
 def build_pooled_batch(
@@ -112,7 +112,7 @@ def expand_compacted_rows(x_compact: Tensor, valid_mask: Tensor | None, expected
 
 def _expand_rows(x_compact: Tensor, flat: Tensor) -> Tensor:
     """Expand rows without reading the mask on the host."""
-    if not x_compact.size(0):
+    if x_compact.size(0) == 0:
         return x_compact.new_zeros((flat.numel(), *x_compact.shape[1:]))
     row = (flat.long().cumsum(0) - 1).clamp(0, x_compact.size(0) - 1)
     hidden = ~flat.view(-1, *[1] * (x_compact.dim() - 1))

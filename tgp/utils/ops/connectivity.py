@@ -174,7 +174,7 @@ def infer_num_nodes(edge_index: Any, num_nodes: int | None = None) -> int:
         return int(max(edge_index.shape))
     if imports.is_sparsetensor(edge_index):
         return int(max(edge_index.sizes()))
-    return int(edge_index.max()) + 1 if edge_index.numel() else 0
+    return int(edge_index.max()) + 1 if edge_index.numel() > 0 else 0
 
 
 def connectivity_to_torch_coo(

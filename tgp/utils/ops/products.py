@@ -164,7 +164,7 @@ class EdgeMatrix:
 
     def row_sums(self, values: Tensor, weight: Tensor | None) -> Tensor:
         """Return ``A values`` for ``[N, F]`` and weights of its dtype, outside of autograd."""
-        if not self.source.numel() or not values.numel():
+        if self.source.numel() == 0 or values.numel() == 0:
             return torch.zeros_like(values)
         indptr, columns, order = self._rows()
         if weight is not None and order is not None:

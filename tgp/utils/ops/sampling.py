@@ -112,7 +112,9 @@ def negative_edge_sampling(
         size = (int(num_nodes[0]), int(num_nodes[1]))
         force_undirected = False
     else:
-        count = num_nodes if num_nodes is not None else int(edge_index.max()) + 1 if edge_index.numel() else 0
+        count = (
+            num_nodes if num_nodes is not None else int(edge_index.max()) + 1 if edge_index.numel() > 0 else 0
+        )
         size = (int(count), int(count))
     for side, limit in zip(edge_index, size, strict=True):
         check_ids(side, limit, "edge_index")
