@@ -131,16 +131,27 @@ def test_a_dead_worker_is_explained():
     assert "memory" in caught.value.hint
 
 
+class ThreadOfPool(threading.Thread):
+    __module__ = ProcessPoolExecutor.__module__
+
+
 def test_cancelled_futures_of_killed_workers_print_nothing(monkeypatch):
     shown = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: shown.append(args.exc_type))
+    monkeypatch.setattr(
+        threading, "excepthook", lambda args: shown.append((type(args.thread), args.exc_type))
+    )
 
     def fail(error):
         raise error
 
     with executors._ignore_cancelled_futures():
-        for error in (InvalidStateError("CANCELLED"), KeyError("shown")):
-            thread = threading.Thread(target=fail, args=(error,))
-            thread.start()
-            thread.join()
-    assert shown == [KeyError]
+        for kind in (ThreadOfPool, threading.Thread):
+            for error in (InvalidStateError("CANCELLED"), KeyError("shown")):
+                thread = kind(target=fail, args=(error,))
+                thread.start()
+                thread.join()
+    assert shown == [
+        (ThreadOfPool, KeyError),
+        (threading.Thread, InvalidStateError),
+        (threading.Thread, KeyError),
+    ]

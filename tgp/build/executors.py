@@ -260,11 +260,12 @@ def _hide_main_module() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _ignore_cancelled_futures() -> Iterator[None]:
-    """Hide the traceback of a pool that finds cancelled futures when its workers are killed (Python 3.10 to 3.12)."""
+    """Hide the traceback of a pool that finds cancelled futures when its workers die (Python 3.10 to 3.12)."""
     original = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
-        if not issubclass(args.exc_type, InvalidStateError):
+        from_pool = type(args.thread).__module__ == ProcessPoolExecutor.__module__
+        if not (from_pool and issubclass(args.exc_type, InvalidStateError)):
             original(args)
 
     threading.excepthook = hook
@@ -287,12 +288,12 @@ def _open_processes(workers: int, threads: int) -> Iterator[tuple[Executor, Conn
         )
     # All results have arrived when the block ends, so workers may be killed.
     closing = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
-    try:
-        yield pool, incoming
-        closing.start()
-        closing.join(CLOSE_TIMEOUT)
-    finally:
-        with _ignore_cancelled_futures():
+    with _ignore_cancelled_futures():  # a signal to the process group kills workers at any time
+        try:
+            yield pool, incoming
+            closing.start()
+            closing.join(CLOSE_TIMEOUT)
+        finally:
             # A worker that died while it held a lock blocks the others, so they may never end without a signal.
             for child in set(multiprocessing.active_children()) - before:
                 child.kill()
@@ -301,5 +302,5 @@ def _open_processes(workers: int, threads: int) -> Iterator[tuple[Executor, Conn
             if closing.ident is None:
                 closing.start()
             closing.join(CLOSE_TIMEOUT)
-        incoming.close()
-        outgoing.close()
+            incoming.close()
+            outgoing.close()
