@@ -26,6 +26,7 @@ __all__ = [
     "contract",
     "edge_map",
     "largest_weights",
+    "make_options",
     "postprocess",
 ]
 
@@ -91,7 +92,7 @@ class ConnectParams:
 
     def contract_options(self) -> ContractOptions:
         """Return the options of :func:`contract` that these parameters stand for."""
-        return _make_options(
+        return make_options(
             self.connect_red_op,
             self.remove_self_loops,
             self.degree_norm,
@@ -100,7 +101,7 @@ class ConnectParams:
         )
 
 
-_make_options = lru_cache(maxsize=64)(ContractOptions)
+make_options = lru_cache(maxsize=64)(ContractOptions)
 """Constructor of :class:`ContractOptions` that returns one object for equal options."""
 
 
@@ -239,6 +240,8 @@ def largest_weights(block: BlockCSR) -> FloatArray:
     """
     if block.weight is None:
         return np.ones(block.num_graphs)
+    if block.num_graphs == 1:
+        return np.array([_largest(block.weight)])
     out = np.zeros(block.num_graphs)
     ptr = block.edge_ptr
     filled = np.flatnonzero(np.diff(ptr))
@@ -248,6 +251,11 @@ def largest_weights(block: BlockCSR) -> FloatArray:
         highest = np.maximum.reduceat(block.weight, starts)
         out[filled] = np.maximum(highest, -np.minimum.reduceat(block.weight, starts))
     return out
+
+
+def _largest(weight: FloatArray) -> float:
+    """Return the largest ``|w|``, and 0 if there are no weights."""
+    return max(float(weight.max()), -float(weight.min())) if len(weight) else 0.0
 
 
 def postprocess(block: BlockCSR, options: ContractOptions | None = None) -> BlockCSR:
@@ -285,7 +293,7 @@ def _tiny_weights(block: BlockCSR) -> tuple[float, FloatArray | None]:
     if weight is None:
         return tgp.eps, None
     if len(block.node_ptr) == 2:
-        highest = max(float(weight.max()), -float(weight.min())) if len(weight) else 0.0
+        highest = _largest(weight)
         return tgp.eps * highest if 0.0 < highest < 1.0 else tgp.eps, None
     largest = largest_weights(block)
     if not ((largest > 0.0) & (largest < 1.0)).any():

@@ -17,7 +17,7 @@ from tgp.engine.kron_tiles import ENTRY_WORK, Rows, Steps, dense_work, series_ro
 from tgp.kernels.array_types import Array, LongArray
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
-from tgp.ragged.offsets import offsets
+from tgp.ragged.offsets import offsets, run_lengths
 
 __all__ = ["EXACT_WORK", "WALK_TOLERANCE", "BlockReduction"]
 
@@ -74,9 +74,10 @@ class BlockReduction:
         self.cluster = np.full(size, -1, np.int32)
         self.cluster[nodes] = np.arange(len(nodes), dtype=np.int32)
         self.threshold, self.unit = threshold, unit
-        self.row_threshold = np.repeat(threshold, np.diff(super_ptr))
-        self.signed = _signed_graphs(graph.edge_ptr, self.weight)
-        self.max_entries = _MAX_ENTRIES + 4 * np.diff(graph.edge_ptr)
+        self.row_threshold = np.repeat(threshold, run_lengths(super_ptr))
+        self.edge_ptr = graph.edge_ptr
+        self.signed = _signed_graphs(self.edge_ptr, self.weight)
+        self.max_entries = _MAX_ENTRIES + 4 * run_lengths(self.edge_ptr)
         self.mark = np.zeros(size, np.int8)
         self.start, self.length, self.room = (np.zeros(size, np.int64) for _ in range(3))
         self.slot = np.full(size, -1, np.int64)
@@ -92,7 +93,7 @@ class BlockReduction:
         """Reduce the graphs ``first`` to ``last - 1``."""
         at = first
         while at < last:
-            ahead = self.large[np.searchsorted(self.large, at) :]
+            ahead = self.large[np.searchsorted(self.large, at) :] if len(self.large) else self.large
             stop = min(int(ahead[0]), last) if len(ahead) else last
             rows, end, _ = self._eliminate(at, stop, EXACT_WORK)
             self._assemble(at, end, rows, rows)
@@ -105,14 +106,16 @@ class BlockReduction:
         pieces = [self.pieces[low] for low in sorted(self.pieces)]
         if not pieces:
             return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
-        cols, vals = (
-            np.concatenate(part) if len(part) > 1 else part[0] for part in zip(*pieces, strict=True)
-        )
+        if len(pieces) == 1:
+            return offsets(self.row_length), *pieces[0]
+        cols, vals = (np.concatenate(part) for part in zip(*pieces, strict=True))
         return offsets(self.row_length), cols, vals
 
     def _large_graphs(self) -> LongArray:
         """Return the graphs that are not eliminated exactly, as far as this is known in advance."""
-        sizes = np.diff(self.graph.node_ptr)
+        if self.graph.num_nodes <= _DENSE_NODES:
+            return np.empty(0, np.int64)
+        sizes = run_lengths(self.graph.node_ptr)
         return np.array(
             [
                 g
@@ -162,8 +165,8 @@ class BlockReduction:
         from tgp.kernels import kron
 
         graph = self.graph
-        nodes, entries = graph.node_ptr[first : last + 1], graph.edge_ptr[first : last + 1]
-        most, top = int(np.diff(entries).max(initial=0)), int(np.diff(nodes).max(initial=0))
+        nodes, entries = graph.node_ptr[first : last + 1], self.edge_ptr[first : last + 1]
+        most, top = int(run_lengths(entries).max(initial=0)), int(run_lengths(nodes).max(initial=0))
         count = int(nodes[-1] - nodes[0])
         heap, (cols, vals) = np.empty(top + 4 * most, np.int64), _entries(8 * (most + top) + 64)
         f_ptr, f_inv = np.zeros(count + 1, np.int64), np.empty(count)
@@ -191,7 +194,7 @@ class BlockReduction:
         from tgp.kernels.kron import assemble_rows
 
         graph = self.graph
-        low, high = (int(k) for k in self.super_ptr[[first, last]])
+        low, high = int(self.super_ptr[first]), int(self.super_ptr[last])
         if low == high:
             return
         by_super = (
@@ -354,6 +357,8 @@ def _joined_rows(a: Rows, b: Rows) -> Rows:
 def _signed_graphs(edge_ptr: PtrArray, weight: FloatArray) -> npt.NDArray[np.int8]:
     """Return 1 for each graph with a negative weight."""
     out = np.zeros(len(edge_ptr) - 1, np.int8)
+    if weight.min(initial=0.0) >= 0.0:
+        return out
     negative = np.flatnonzero(weight < 0)
     out[np.searchsorted(edge_ptr, negative, side="right") - 1] = 1
     return out

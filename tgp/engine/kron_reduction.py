@@ -45,6 +45,9 @@ LargeRule = Literal["series", "walks"]
 _ORDINARY = (0.1, 1000.0)
 """Range of the largest weight of a graph whose weights have an ordinary size."""
 
+_KEPT, _MOST_KEPT = "_simple_graph", 1 << 16
+"""Name under which a block keeps its simple graphs, and number of entries from which it does not."""
+
 
 def check_threshold(value: float) -> float:
     """Return ``value`` if it is a valid ``sparse_threshold``.
@@ -91,11 +94,13 @@ def graph_units(graph: BlockCSR, rule: ThresholdRule = "auto") -> FloatArray:
     if rule == "absolute" or graph.weight is None:
         return unit
     largest = largest_weights(graph)
+    if len(largest) == 1 and rule == "auto" and _ORDINARY[0] <= largest[0] <= _ORDINARY[1]:
+        return unit
     ordinary = (largest == 0.0) | ((rule == "auto") & (largest >= _ORDINARY[0]) & (largest <= _ORDINARY[1]))
     return np.where(ordinary, unit, largest)
 
 
-def simple_graph(block: BlockCSR) -> BlockCSR:
+def simple_graph(block: BlockCSR, *, keep: bool = False) -> BlockCSR:
     """Return the simple undirected graphs of a block, weighted.
 
     Self loops and zero weights are removed. Parallel edges are merged: weights are added up, unweighted edges count
@@ -103,11 +108,20 @@ def simple_graph(block: BlockCSR) -> BlockCSR:
 
     Args:
         block: the graphs.
+        keep: keep the result for the next call with this block, if it is small. A method that selects nodes of the simple graphs
+            and then reduces them computes them once. The next call without ``keep`` releases them.
     """
+    state = vars(block)
+    graph: BlockCSR | None = state.get(_KEPT) if keep else state.pop(_KEPT, None)
+    if graph is not None:
+        return graph
     from tgp.kernels.undirected import undirected
 
     indptr, indices, weight = undirected(*block.arrays())
-    return BlockCSR(indptr, indices, weight, block.node_ptr)
+    graph = BlockCSR(indptr, indices, weight, block.node_ptr)
+    if keep and block.num_edges < _MOST_KEPT:
+        state[_KEPT] = graph
+    return graph
 
 
 def kept_nodes(assignment: Assignment) -> IndexArray:
@@ -175,7 +189,8 @@ def kron_reduce(
         [0.5, 0.5]
     """
     nodes = kept_nodes(assignment)
-    if len(nodes) and (nodes.min() < 0 or nodes.max() >= block.num_nodes):
+    # As unsigned numbers, negative ids are larger than any node.
+    if len(nodes) and int(nodes.view(np.uint32).max()) >= block.num_nodes:
         raise InputError(
             f"a kept node does not exist: expected nodes in [0, {block.num_nodes}), "
             f"got {nodes.min()} to {nodes.max()}",

@@ -54,10 +54,10 @@ def find_symmetry(block: BlockCSR) -> npt.NDArray[np.int8]:
     Args:
         block: the graphs.
     """
-    from tgp.kernels import local_matching, mis
-
     if "symmetry" in vars(block) or block.num_graphs != 1 or block.num_edges < _MIN_ENTRIES:
         return block.symmetry
+    from tgp.kernels import local_matching, mis
+
     none, sums = np.empty(0, np.uint64), list[int]()
 
     def add(first: int, last: int) -> None:

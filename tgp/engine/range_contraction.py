@@ -58,8 +58,8 @@ def contract_rows(
     from tgp.kernels import contract
     from tgp.kernels._prims import MEAN
 
-    threads = num_threads()
-    if threads < 2 or len(indices) < _MIN_ENTRIES or not num_supernodes or (op == MEAN and weighted):
+    threads = 1 if len(indices) < _MIN_ENTRIES else num_threads()
+    if threads < 2 or not num_supernodes or (op == MEAN and weighted):
         return contract.contract(
             indptr, indices, weight, weighted, cluster, num_supernodes, op, drop_loops, tiny
         )

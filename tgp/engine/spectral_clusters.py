@@ -6,6 +6,7 @@ Also the eigenvectors of the subgraph of each cluster.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from tgp.engine.threads import run_over_ranges
 from tgp.kernels.array_types import BoolArray, LongArray
 from tgp.ragged import BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
-from tgp.ragged.offsets import offsets, run_positions
+from tgp.ragged.offsets import offsets, run_lengths, run_positions
 
 __all__ = [
     "LARGE_GRAPH",
@@ -66,7 +67,7 @@ def affinity_rows(block: BlockCSR) -> Rows:
     indptr, indices, weight = csr.symmetrise(
         block.indptr, block.indices, block.weights_or_ones(), True, csr.SUM
     )
-    row = np.repeat(np.arange(block.num_nodes, dtype=np.int32), np.diff(indptr))
+    row = np.repeat(np.arange(block.num_nodes, dtype=np.int32), run_lengths(indptr))
     weight = np.where(row == indices, weight, 0.5 * weight)
     return (
         (indptr, indices, weight) if (weight > 0).all() else filter_rows(indptr, indices, weight, weight > 0)
@@ -107,7 +108,7 @@ def spectral_labels(
     """
     key = key or RandomKey()
     k = int(k)
-    sizes = np.diff(node_ptr)
+    sizes = run_lengths(node_ptr)
     local = run_positions(node_ptr)
     label = np.where(np.repeat(sizes <= k, sizes), local, 0).astype(np.int32)
     clustered = np.flatnonzero(sizes > k)
@@ -117,7 +118,7 @@ def spectral_labels(
         from tgp.kernels import csr
 
         component, component_ptr = csr.components(rows[0], rows[1], node_ptr)
-        many = np.diff(component_ptr)[clustered] > k
+        many = run_lengths(component_ptr)[clustered] > k
         for g in clustered[many]:
             nodes = slice(int(node_ptr[g]), int(node_ptr[g + 1]))
             label[nodes] = _cluster_components(
@@ -145,7 +146,7 @@ def _cluster_small(
     from tgp.kernels import kmeans, spectral_basis
 
     points = np.zeros((len(label), k))
-    sizes = np.diff(node_ptr)[graphs]
+    sizes = run_lengths(node_ptr)[graphs]
     dense = graphs[sizes <= max(DENSE_SIZE, 5 * k)]
     for g in graphs[sizes > max(DENSE_SIZE, 5 * k)]:
         nodes = slice(int(node_ptr[g]), int(node_ptr[g + 1]))
@@ -159,8 +160,16 @@ def _cluster_small(
         kmeans.kmeans_graphs(points, k, node_ptr, some, k, key.seed, key.level, restarts, MAX_ROUNDS, label)
 
     if len(dense):
-        run_over_ranges(embed, dense_work(np.diff(node_ptr)[dense]))
+        _run_dense(embed, run_lengths(node_ptr)[dense])
     run_over_ranges(cluster, offsets(sizes * k * restarts))
+
+
+def _run_dense(kernel: Callable[[int, int], None], sizes: LongArray) -> None:
+    """Call ``kernel(first, last)`` for ranges of matrices of the given sizes, which dense eigensolvers solve."""
+    if len(sizes) == 1:
+        kernel(0, 1)
+    else:
+        run_over_ranges(kernel, dense_work(sizes))
 
 
 def _graph_rows(rows: Rows, nodes: slice) -> Rows:
@@ -169,7 +178,7 @@ def _graph_rows(rows: Rows, nodes: slice) -> Rows:
     entries = slice(indptr[nodes.start], indptr[nodes.stop])
     ptr = indptr[nodes.start : nodes.stop + 1] - indptr[nodes.start]
     inner = indices[entries] - np.int32(nodes.start)
-    row = np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
+    row = np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), run_lengths(ptr))
     return filter_rows(ptr, inner, weight[entries], row != inner)
 
 
@@ -234,9 +243,9 @@ def _cluster_components(
     for c in np.flatnonzero(own):
         members = np.flatnonzero(component == c)
         rename[members] = np.arange(len(members), dtype=np.int32)
-        inside = np.repeat(component == c, np.diff(indptr))
+        inside = np.repeat(component == c, run_lengths(indptr))
         part: Rows = (
-            offsets(np.diff(indptr)[members]), rename[indices[inside]], weight[inside]
+            offsets(run_lengths(indptr)[members]), rename[indices[inside]], weight[inside]
         )  # fmt: skip
         label[members] = count + spectral_labels(
             part, np.array([0, len(members)]), int(own[c]), restarts, key, split_components=False
@@ -281,7 +290,7 @@ def cluster_modes(
         some = small[first:last]
         spectral_basis.cluster_modes(*rows, members, member_ptr, cluster, position, some, normalized, theta)
 
-    run_over_ranges(run, dense_work(sizes[small]))
+    _run_dense(run, sizes[small])
     for c in np.flatnonzero(large):
         nodes = members[member_ptr[c] : member_ptr[c + 1]]
         theta[nodes] = _large_cluster_modes(rows, nodes, cluster, position, num_modes, normalized, effort)

@@ -76,8 +76,10 @@ def run_over_ranges(kernel: Callable[[int, int], object], cost_ptr: PtrArray) ->
         cost_ptr: ``[items + 1]`` offsets of the estimated work of each item.
     """
     items = len(cost_ptr) - 1
-    threads = min(num_threads(), items)
-    if threads < 2 or int(cost_ptr[-1] - cost_ptr[0]) < _MIN_WORK:
+    # Most calls are for one graph. Counting threads takes longer than these checks.
+    is_small = items < 2 or int(cost_ptr[-1] - cost_ptr[0]) < _MIN_WORK
+    threads = 1 if is_small else min(num_threads(), items)
+    if threads < 2:
         kernel(0, items)
         return
     run_ranges(kernel, cut_ranges(cost_ptr, threads * _RANGES_PER_THREAD), threads)
@@ -90,8 +92,8 @@ def run_over_items(kernel: Callable[[int, int], object], items: int) -> None:
         kernel: function that several threads call at the same time. It must write only to the items of its range.
         items: number of items.
     """
-    threads = min(num_threads(), items)
-    if threads < 2 or items < _MIN_WORK:
+    threads = 1 if items < _MIN_WORK else min(num_threads(), items)
+    if threads < 2:
         kernel(0, items)
         return
     ranges = threads * _RANGES_PER_THREAD

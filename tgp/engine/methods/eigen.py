@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tgp.engine.contraction import ContractOptions, contract
+from tgp.engine.contraction import ContractOptions, contract, make_options
 from tgp.engine.laplacian_eigs import DENSE_SIZE
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.parameter_checks import check_whole
 from tgp.engine.spectral_clusters import LARGE_GRAPH, affinity_rows, cluster_modes, spectral_labels
 from tgp.kernels.array_types import FloatArray, LongArray
 from tgp.ragged import Assignment, BlockCSR
+from tgp.ragged.offsets import run_lengths
 
 __all__ = ["METHOD", "EigenParams"]
 
@@ -56,7 +57,7 @@ class EigenParams:
 
     def contract_options(self) -> ContractOptions:
         """Return the options of the contraction. Unweighted edges count 1 each."""
-        return ContractOptions(
+        return make_options(
             degree_norm=self.degree_norm, edge_weight_norm=self.edge_weight_norm, count_edges=True
         )
 
@@ -88,7 +89,7 @@ def assign(block: BlockCSR, params: EigenParams, key: RandomKey) -> Assignment:
         rows, block.node_ptr, params.k, params.restarts, key, split_components=params.split_components
     )
     super_ptr = np.arange(block.num_graphs + 1, dtype=np.int64) * int(params.k)
-    cluster = label + np.repeat(super_ptr[:-1], np.diff(block.node_ptr)).astype(np.int32)
+    cluster = label + np.repeat(super_ptr[:-1], run_lengths(block.node_ptr)).astype(np.int32)
     theta = cluster_modes(rows, cluster, int(super_ptr[-1]), params.num_modes, params.normalized)
     return Assignment("onehot", super_ptr, cluster, theta=theta.astype(np.float32))
 

@@ -29,6 +29,9 @@ Order = Literal["random", "degree", "index"]
 MatchOn = Literal["weights", "counts"]
 _ORDERS = {name: code for code, name in enumerate(get_args(Order))}
 
+_SHORT_SCRATCH = 1 << 12
+"""Number of entries of a block up to which the scratch array for the neighbours of a node has this length."""
+
 
 @dataclass(frozen=True)
 class GraclusParams(ConnectParams):
@@ -115,7 +118,10 @@ def _match(block: BlockCSR, params: GraclusParams, key: RandomKey) -> Assignment
     if order == matching.BY_DEGREE:
         matching.sort_by_degree(visit, indptr, indices, node_ptr)
     free = np.ones(block.num_nodes, np.bool_)
-    longest = int(np.diff(indptr).max(initial=0))
+    # For small graphs, an upper bound is found faster than the length of the longest row.
+    longest = len(indices)
+    if longest > _SHORT_SCRATCH:
+        longest = int(np.diff(indptr).max(initial=0))
 
     def match(first: int, last: int) -> None:
         heaviest = np.empty(longest + 1, np.int32)

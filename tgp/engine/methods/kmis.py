@@ -159,11 +159,13 @@ def with_reverse_edges(block: BlockCSR) -> tuple[BlockCSR, npt.NDArray[np.int8]]
         The block and the symmetry code of each graph (see :attr:`BlockCSR.symmetry`). A graph whose edges all have a
         reverse edge is not changed, even if the weights of the two directions differ.
     """
-    from tgp.kernels import csr, mis
+    from tgp.kernels import mis
 
     symmetry = find_symmetry(block)
-    if not (symmetry == mis.ASYMMETRIC).any():
+    if mis.ASYMMETRIC not in symmetry.tobytes():
         return block, symmetry
+    from tgp.kernels import csr
+
     indptr, indices, weight, weighted = block.arrays()
     transposed = csr.transpose(indptr, indices, weight, weighted)
     indptr, indices, weight = mis.add_mirrors(indptr, indices, weight, *transposed, weighted)
@@ -187,6 +189,9 @@ def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: 
     cluster, super_ptr, members = _number_clusters(owner, block)
     if params.max_size is not None:
         cluster, super_ptr, members = _divide_clusters(cluster, members, block.node_ptr, params.max_size)
+    # Numbers of edges are not too large for the type.
+    if ranks_by_degree and not is_large(block):
+        return Assignment("hard", super_ptr, cluster, weight=score.astype(np.float32), representative=members)
     values = np.empty(len(score), np.float32)
 
     def convert(first: int, last: int) -> None:
@@ -199,13 +204,16 @@ def _assign(block: BlockCSR, params: KMISParams, score: FloatArray | None, key: 
 
 def _ranks_by_degree(block: BlockCSR, params: KMISParams, symmetry: npt.NDArray[np.int8]) -> bool:
     """Return True if the nodes are ranked by ``d / (d + 1)``. The degrees ``d`` themselves give the same order and are sorted faster."""
-    from tgp.kernels import mis
-
     is_degree = params.scorer == "degree" and params.score_heuristic == "greedy" and params.order_k == 1
     # From 2^26 on, two fractions can be the same number.
-    return bool(
-        is_degree and block.weight is None and block.num_edges < 1 << 26 and (symmetry == mis.BALANCED).all()
-    )
+    return is_degree and block.weight is None and block.num_edges < 1 << 26 and _are_balanced(symmetry)
+
+
+def _are_balanced(symmetry: npt.NDArray[np.int8]) -> bool:
+    """Return True if all graphs are balanced. For one graph, bytes are compared faster than arrays."""
+    from tgp.kernels import mis
+
+    return symmetry.tobytes().count(mis.BALANCED) == len(symmetry)
 
 
 def _cover(block: BlockCSR, k: int, score: FloatArray, divisor: FloatArray, divides: bool) -> IndexArray:
@@ -220,7 +228,8 @@ def _cover(block: BlockCSR, k: int, score: FloatArray, divisor: FloatArray, divi
         return owner
 
     def run(first: int, last: int) -> None:
-        most = int(np.diff(node_ptr[first : last + 1]).max(initial=0))
+        starts = node_ptr[first : last + 1]
+        most = int((starts[1:] - starts[:-1]).max(initial=0))
         ranks, other = np.empty(most), np.empty(most, np.uint64)
         order, other_order, budget = (np.empty(most, np.int32) for _ in range(3))
         queue, counts = np.empty(most if k > 1 else 1, np.int32), np.empty(8 * 256, np.int64)
@@ -240,7 +249,7 @@ def _compute_scores(
     from tgp.kernels import mis
 
     if scorer == "degree":
-        if block.weight is None and (symmetry == mis.BALANCED).all():
+        if block.weight is None and _are_balanced(symmetry):
             return _count_entries(block)
         in_degree = np.bincount(block.indices, block.weight, minlength=block.num_nodes)
         return in_degree.astype(np.float64)

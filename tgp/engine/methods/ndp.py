@@ -88,7 +88,7 @@ def assign(block: BlockCSR, params: NDPParams, key: RandomKey) -> Assignment:
     Returns:
         A hard assignment. Kept nodes are numbered in ascending order.
     """
-    kept = cut(simple_graph(block), params.cut == "flip", key) > 0
+    kept = cut(simple_graph(block, keep=True), params.cut == "flip", key) > 0
     before = offsets(kept)
     return Assignment(
         "hard",

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tgp.engine.contraction import ContractOptions, contract
+from tgp.engine.contraction import ContractOptions, contract, make_options
 from tgp.engine.level_method import ADDED, GraphSizes, LevelBound, LevelEstimate, LevelMethod, RandomKey
 from tgp.engine.parameter_checks import check_share, check_whole
 from tgp.engine.threads import run_over_ranges
 from tgp.kernels.array_types import LongArray
 from tgp.ragged import Assignment, BlockCSR
 from tgp.ragged.block import FloatArray, IndexArray, PtrArray
-from tgp.ragged.offsets import offsets, run_positions
+from tgp.ragged.offsets import offsets, run_lengths, run_positions
 
 __all__ = ["METHOD", "NMFParams"]
 
@@ -70,7 +70,7 @@ class NMFParams:
 
     def contract_options(self) -> ContractOptions:
         """Return the options of the contraction."""
-        return ContractOptions(
+        return make_options(
             remove_self_loops=self.remove_self_loops,
             degree_norm=self.degree_norm,
             edge_weight_norm=self.edge_weight_norm,
@@ -95,18 +95,20 @@ def assign(block: BlockCSR, params: NMFParams, key: RandomKey) -> Assignment:
     Returns:
         A soft assignment with ``k`` columns.
     """
-    sizes = np.diff(block.node_ptr)
+    sizes = run_lengths(block.node_ptr)
     k = int(params.k)
     soft = np.zeros((block.num_nodes, k), np.float32)
-    local = run_positions(block.node_ptr)
-    kept = np.flatnonzero(np.repeat(sizes <= k, sizes))
-    soft[kept, local[kept]] = 1.0
+    factorised = sizes > k
+    if not factorised.all():
+        local = run_positions(block.node_ptr)
+        kept = np.flatnonzero(np.repeat(~factorised, sizes))
+        soft[kept, local[kept]] = 1.0
     if k == 1:
         soft[:] = 1.0
-    elif (sizes > k).any():
+    elif factorised.any():
         rows = _positive_part(block)
-        large = (sizes > k) & (sizes > LARGE_GRAPH)
-        _factorise_small(rows, block, np.flatnonzero((sizes > k) & ~large), params, key, soft)
+        large = factorised & (sizes > LARGE_GRAPH)
+        _factorise_small(rows, block, np.flatnonzero(factorised & ~large), params, key, soft)
         for g in np.flatnonzero(large):
             nodes = slice(int(block.node_ptr[g]), int(block.node_ptr[g + 1]))
             _factorise_large(rows, nodes, params, key, soft[nodes])
@@ -134,7 +136,7 @@ def _factorise_small(
             int(params.max_sweeps), soft,
         )  # fmt: skip
 
-    nodes, edges = np.diff(block.node_ptr)[graphs], np.diff(block.edge_ptr)[graphs]
+    nodes, edges = run_lengths(block.node_ptr)[graphs], run_lengths(block.edge_ptr)[graphs]
     run_over_ranges(run, offsets(TYPICAL_SWEEPS * (nodes + edges)))
 
 
