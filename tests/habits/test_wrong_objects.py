@@ -10,7 +10,7 @@ from torch_geometric.utils import to_edge_index
 import tgp
 from tgp.connect import Connect, SparseConnect
 from tgp.data import PreCoarsening, precoarsen
-from tgp.errors import DatasetError, InputError, ParameterError
+from tgp.errors import DatasetError, InputError, ParameterError, UnknownNameError
 from tgp.lift import BaseLift
 from tgp.poolers import TopkPooling, get_pooler, register_pooler
 from tgp.reduce import AggrReduce, BaseReduce, GlobalReduce, get_aggr
@@ -94,6 +94,34 @@ def test_connector_that_returns_only_edges(attributes):
     pooler = SRCPooling(Halves(), BaseReduce(), BaseLift(), OnlyEdges())
     with pytest.raises(InputError, match=r"OnlyEdges must return \(edge_index, edge_weight\), got Tensor"):
         pooler(x=torch.ones(4, 3), adj=EDGES, **attributes)
+
+
+@pytest.mark.parametrize("alias", ["topk", "pan", "asap", "graclus"])
+def test_subclass_that_selects_labels(alias):
+    base = type(get_pooler(alias, in_channels=3))
+
+    class Mine(base):
+        def select(self, **kwargs):
+            return torch.tensor([0, 0, 1, 1])
+
+    pooler = Mine() if alias == "graclus" else Mine(3)
+    with pytest.raises(InputError, match=r"Mine\.select must return a SelectOutput, got Tensor"):
+        pooler(x=torch.ones(4, 3), adj=EDGES)
+
+
+def test_name_of_a_loss():
+    out = get_pooler("mincut", in_channels=3, k=2)(x=torch.ones(4, 3), adj=EDGES)
+    with pytest.raises(UnknownNameError, match=r"Unknown loss 'cut'.*cut_loss, ortho_loss") as caught:
+        out.get_loss_value("cut")
+    assert isinstance(caught.value, KeyError) and not str(caught.value).startswith('"')
+
+
+def test_transform_without_return(tmp_path):
+    # The dataset held None, and loaders failed inside of PyG.
+    dataset = tgp.coarsen([graph()], "graclus", out=tmp_path / "store")
+    dataset.transform = lambda data: None
+    with pytest.raises(DatasetError, match="the transform returned None for graph 0"):
+        dataset[0]
 
 
 def test_dense_pooler_with_stages_that_return_something_else():

@@ -75,22 +75,21 @@ class SparseExecution:
 
     def select(self) -> SelectOutput:
         """Return the assignment."""
-        return checked_assignment(self.pooler, self._select(self.inputs.x, **self.inputs.extra))
+        return self._select(self.inputs.x, **self.inputs.extra)
 
     def _select(self, x: Tensor | None, **extra: Any) -> SelectOutput:
         inputs, select = self.inputs, self.pooler.select
-        return select(
-            **accepted(
-                select,
-                x=x,
-                edge_index=inputs.adj,
-                edge_weight=inputs.edge_weight,
-                batch=inputs.batch,
-                num_nodes=inputs.num_nodes,
-                batch_size=inputs.batch_size,
-                **extra,
-            )
+        arguments = accepted(
+            select,
+            x=x,
+            edge_index=inputs.adj,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            num_nodes=inputs.num_nodes,
+            batch_size=inputs.batch_size,
+            **extra,
         )
+        return checked_assignment(self.pooler, select(**arguments))
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
         """Return the pooled features and the graph ids of the supernodes."""
@@ -115,19 +114,17 @@ class SparseExecution:
 
     def _connect(self, so: SelectOutput, batch_pool: Tensor | None, **extra: Any) -> Pooled:
         inputs, connect = self.inputs, self.pooler.connect
-        pooled = connect(
-            **accepted(
-                connect,
-                edge_index=inputs.adj,
-                so=so,
-                edge_weight=inputs.edge_weight,
-                batch=inputs.batch,
-                batch_pooled=batch_pool,
-                batch_size=inputs.batch_size,
-                **extra,
-            )
+        arguments = accepted(
+            connect,
+            edge_index=inputs.adj,
+            so=so,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            batch_pooled=batch_pool,
+            batch_size=inputs.batch_size,
+            **extra,
         )
-        return checked_connectivity(self.pooler, pooled)
+        return checked_connectivity(self.pooler, connect(**arguments))
 
     def _attributes_of(self, pooled: Any, so: SelectOutput, attr: Tensor, how: str) -> Tensor | None:
         """Return the attributes of the edges of any connector."""
@@ -334,7 +331,7 @@ class PaddedExecution(FlatExecution):
     def select(self) -> SelectOutput:
         """Return the padded assignment, with the order of the nodes for ``so.to_nodes``."""
         inputs, given = self.inputs, self._given
-        so = checked_assignment(self.pooler, self._select(inputs.x, mask=inputs.mask, **inputs.extra))
+        so = self._select(inputs.x, mask=inputs.mask, **inputs.extra)
         if not is_dense_adj(given.adj) and given.x is not None:
             so._layout = GraphLayout(given.batch, given.x.size(0), inputs.adj.size(0))
             so._layout.max_count = inputs.adj.size(-1)
