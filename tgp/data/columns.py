@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tgp.data.attribute_checks import check_edge_shapes, sparse_error
 from tgp.data.collate import is_nested
 from tgp.data.pooled_data import JoinedValues
 from tgp.errors import DatasetError, warn_user
@@ -191,7 +192,7 @@ def field_of_values(key: str, values: Sequence[Any], owners: Sequence[Data] | No
     if key == "num_nodes":
         return number_field(key, [int(n) for n in values], int)
     if key == "edge_index":
-        _check_edge_shapes(values)
+        check_edge_shapes(values)
     kinds = {type(value) for value in values}
     if all(issubclass(kind, Tensor) for kind in kinds):
         return _tensor_field(key, values, owners)
@@ -212,26 +213,6 @@ def field_of_values(key: str, values: Sequence[Any], owners: Sequence[Data] | No
         return _text_field(key, [value.encode() for value in values], "str")
     except UnicodeEncodeError as error:
         raise LeftOutError(f"attribute {key!r} holds text that is not valid Unicode") from error
-
-
-def _check_edge_shapes(values: Iterable[Any]) -> None:
-    """Check that tensors of edges have two rows.
-
-    Args:
-        values: Edges of each graph. Values that are not tensors are not checked.
-
-    Raises:
-        DatasetError: If one of them has another shape.
-    """
-    for graph, value in enumerate(values):
-        if isinstance(value, Tensor) and (value.dim() != 2 or value.size(0) != 2):
-            turned = value.dim() == 2 and value.size(1) == 2
-            raise DatasetError(
-                f"attribute 'edge_index' must have shape [2, E] on graph {graph}, got {list(value.shape)}",
-                hint="transpose it: data.edge_index.t().contiguous()"
-                if turned
-                else "set two rows of node ids",
-            )
 
 
 def _without_numpy(value: Any) -> Any:
@@ -305,7 +286,7 @@ def field_from_slices(key: str, value: Any, slices: Any) -> Field:
     """
     if isinstance(value, Tensor):
         if key == "edge_index":
-            _check_edge_shapes(
+            check_edge_shapes(
                 [value[..., slices[0] : slices[1]] if value.dim() and len(slices) > 1 else value]
             )
         array = _to_numpy(key, value)
@@ -341,7 +322,7 @@ def _tensor_field(key: str, values: Sequence[Tensor], owners: Sequence[Data] | N
     axis = (-1 if is_joined_last(key) else 0) if owners is None else owners[0].__cat_dim__(key, values[0])
     first = values[0]
     if first.is_sparse or first.layout != torch.strided or isinstance(axis, tuple):
-        raise DatasetError(f"attribute {key!r} must be a dense tensor, got a sparse one")
+        raise sparse_error(key)
     if len({v.dtype for v in values}) > 1:
         names = ", ".join(sorted(str(d) for d in {v.dtype for v in values}))
         raise DatasetError(f"attribute {key!r} must have one dtype on all graphs, got {names}")
@@ -389,10 +370,11 @@ def _plain(value: Tensor) -> Tensor:
 
 def _to_numpy(key: str, value: Tensor) -> npt.NDArray[Any]:
     if value.layout != torch.strided:
-        raise DatasetError(f"attribute {key!r} must be a dense tensor, got a sparse one")
+        raise sparse_error(key)
     try:
         return np.ascontiguousarray(_plain(value).detach().cpu().numpy())
     except TypeError as error:
         raise DatasetError(
-            f"attribute {key!r} must have a dtype that numpy supports, got {value.dtype}"
+            f"attribute {key!r} must have a dtype that numpy supports, got {value.dtype}",
+            hint=f"convert it: data.{key} = data.{key}.float()",
         ) from error

@@ -117,6 +117,13 @@ def check_data(graph: Any, name: str) -> Data:
         DatasetError: If it has another type.
     """
     if isinstance(graph, Data):
+        mapping = graph._store._mapping
+        if "adj_t" in mapping and "edge_index" not in mapping:
+            raise DatasetError(
+                f"{name} has no 'edge_index': expected an edge list, got the sparse matrix 'adj_t'",
+                hint="apply ToSparseTensor after the graphs are coarsened, or set data.edge_index, data.edge_weight = "
+                "torch_geometric.utils.to_edge_index(data.adj_t.t())",
+            )
         return graph
     hint = "tgp.coarsen also takes networkx graphs, scipy matrices, names and paths"
     if isinstance(graph, HeteroData):

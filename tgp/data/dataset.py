@@ -157,6 +157,8 @@ class PooledDataset(DatasetDisplay, Dataset):
         levels = data.get("pooled_data")
         before = (data.num_nodes, data.num_edges)
         data = self.transform(data)
+        if data is None:
+            raise DatasetError(f"the transform returned None for graph {graph}: expected the graph")
         if levels is None or not isinstance(data, Data) or data.get("pooled_data") is not levels:
             return data
         after = (data.num_nodes, data.num_edges if "edge_index" in data else before[1])

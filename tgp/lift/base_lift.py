@@ -91,6 +91,8 @@ class BaseLift(Lift):
         """
         if so is None:
             raise _NoAssignment("so is missing: expected a SelectOutput to lift with, got None", field="so")
+        if not isinstance(so, SelectOutput) and not hasattr(so, "num_supernodes"):
+            raise InputError(f"so must be a SelectOutput, got {type(so).__name__}", field="so")
         if self.matrix_op not in ("precomputed", "transpose", "inverse"):
             raise _UnknownOperation(
                 f"'matrix_op' must be one of ['transpose', 'inverse', 'precomputed'], got {self.matrix_op!r}",

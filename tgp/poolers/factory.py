@@ -115,6 +115,11 @@ def register_pooler(
             "for a precoarsenable pooler",
             field="alias",
         )
+    if not isinstance(pooler, (str, type)):
+        raise ParameterError(
+            f"pooler must be a class or 'package.module:Class', got an object of {type(pooler).__name__}",
+            field="pooler",
+        )
     target = pooler if isinstance(pooler, str) else target_of(pooler)
     traits = {"dense": dense, "trainable": trainable, "loss": loss, "precoarsenable": precoarsenable}
     given = None if isinstance(pooler, str) else pooler

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tgp.select.base_select import SelectOutput
+from tgp.select.topk_select import check_channels
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
 from tgp.src.scored import ScoredPooling
@@ -106,6 +107,7 @@ class PANPooling(ScoredPooling):
         x = inputs.x
         assert x is not None  # the pooler needs features
         x = x.unsqueeze(-1) if x.dim() == 1 else x
+        check_channels(x, self.p.numel())
         (_, column), weight = connectivity_to_edge_index(inputs.adj, inputs.edge_weight)
         weight = x.new_ones(column.numel()) if weight is None else weight.to(x.dtype)
         centrality = x.new_zeros(x.size(0)).index_add(0, column, weight)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from tgp.errors import InputError
-from tgp.reduce.base_reduce import Reduce
+from tgp.reduce.base_reduce import Reduce, check_rows
 from tgp.reduce.get_aggr import is_pyg_aggregation
 from tgp.select.base_select import SelectOutput
 from tgp.utils.precision import is_half, widen
@@ -34,7 +34,8 @@ class AggrReduce(Reduce):
     def __init__(self, aggr: Aggregation) -> None:
         super().__init__()
         if not is_pyg_aggregation(aggr):
-            raise TypeError(f"aggr must be a PyG Aggregation, got {type(aggr).__name__}")
+            hint = f". Use get_aggr({aggr!r})" if isinstance(aggr, str) else ""
+            raise TypeError(f"aggr must be a PyG Aggregation, got {type(aggr).__name__}{hint}")
         self.aggr = aggr
 
     def reset_parameters(self) -> None:
@@ -72,6 +73,7 @@ class AggrReduce(Reduce):
                 "AggrReduce supports only sparse SelectOutput assignments, got a dense one. Use BaseReduce for it.",
                 field="so",
             )
+        check_rows(x, so)
         batch = so.batch if batch is None else batch
         cluster, order = torch.sort(so._stored_index(), stable=True)
         rows = x[order if so._node_index is None else so._node_index[order]]
@@ -91,6 +93,7 @@ class AggrReduce(Reduce):
             )
         if batch is None:
             return self._aggregate(x, torch.zeros(x.size(0), dtype=torch.long, device=x.device), 1)[0], None
+        _check_batch(batch, x)
         if size is None:
             size = int(batch.max()) + 1 if batch.numel() > 0 else 1
         index, order = torch.sort(batch, stable=True)
@@ -107,3 +110,13 @@ class AggrReduce(Reduce):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(aggr={self.aggr})"
+
+
+def _check_batch(batch: Tensor, x: Tensor) -> None:
+    """Check that there is one graph id per row. Rows without an id would be left out silently."""
+    if batch.dim() != 1 or batch.size(0) != x.size(0):
+        raise InputError(
+            f"batch must have one graph id per row of x: expected [{x.size(0)}], got {list(batch.shape)}. "
+            "After a pooler, pass out.batch.",
+            field="batch",
+        )

@@ -227,11 +227,7 @@ class BaseReduce(Reduce):
 
     @staticmethod
     def _sparse(x: Tensor, so: SelectOutput) -> Tensor:
-        if x.size(0) != so.num_nodes:
-            raise InputError(
-                f"x must have shape [N, F] with one row per node: expected {so.num_nodes} rows, got {list(x.shape)}",
-                field="x",
-            )
+        check_rows(x, so)
         x = x.unsqueeze(-1) if x.dim() == 1 else x
         if so._single is not None:
             return _select_rows(x, so._weight, *so._single)
@@ -242,6 +238,19 @@ class BaseReduce(Reduce):
         out = rows.new_zeros((so.num_supernodes, *rows.shape[1:]))
         out = out.index_add(0, so._stored_index(), rows)
         return out.to(x.dtype) if is_half(x) else out
+
+
+def check_rows(x: Tensor, so: SelectOutput) -> None:
+    """Check that features have one row per node of a sparse assignment.
+
+    Raises:
+        InputError: If there are more or fewer rows.
+    """
+    if x.size(0) != so.num_nodes:
+        raise InputError(
+            f"x must have shape [N, F] with one row per node: expected {so.num_nodes} rows, got {list(x.shape)}",
+            field="x",
+        )
 
 
 def _select_rows(x: Tensor, weight: Tensor | None, nodes: Tensor, entries: Tensor) -> Tensor:

@@ -122,8 +122,12 @@ def resolve_reduce_op(reduce_op: str | Aggregation, **kwargs: Any) -> Aggregatio
     if isinstance(reduce_op, str):
         return get_aggr(reduce_op, **kwargs)
     if not is_pyg_aggregation(reduce_op):
+        several = isinstance(reduce_op, (list, tuple))
+        hint = (
+            f". For several: torch_geometric.nn.aggr.MultiAggregation({list(reduce_op)})" if several else ""
+        )
         raise TypeError(
-            f"reduce_op must be a string alias or a PyG Aggregation instance, got {type(reduce_op).__name__}"
+            f"reduce_op must be a string alias or a PyG Aggregation instance, got {type(reduce_op).__name__}{hint}"
         )
     if kwargs:
         raise TypeError(

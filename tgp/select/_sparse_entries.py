@@ -39,6 +39,7 @@ Entries = tuple[Tensor | None, Tensor, Tensor | None, int, int]
 """``node_index`` (``None`` if entry ``i`` is node ``i``), ``cluster_index``, ``weight`` (``None`` for ones), N, K."""
 
 NO_CLUSTERS = "'cluster_index' cannot be None if 's' is None"
+NO_COLUMNS = "s must have shape [N, K] or [B, N, K] (cluster_index is for one cluster per node)"
 NO_MATRIX = (
     "Either a sparse or dense assignment matrix is provided through 's' or a cluster assignment vector must be "
     "provided through 'cluster_index': expected s to be a Tensor"
@@ -73,6 +74,13 @@ def _check_range(name: str, ids: Tensor, size: int) -> None:
             )
 
 
+def _check_tensors(**given: Any) -> None:
+    """Check the types of the arguments."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise InputError(f"{name} must be a Tensor, got {type(value).__name__}", field=name)
+
+
 def checked(
     cluster_index: Tensor,
     node_index: Tensor | None,
@@ -81,6 +89,7 @@ def checked(
     num_supernodes: int | None,
 ) -> Entries:
     """Check entries and return them sorted by node, then by supernode, with duplicates summed."""
+    _check_tensors(cluster_index=cluster_index, node_index=node_index, weight=weight)
     if num_nodes is None:
         num_nodes = cluster_index.numel()
         if node_index is not None and node_index.numel() > 0:

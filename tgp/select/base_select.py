@@ -86,7 +86,9 @@ class SelectOutput(TensorContainer):
         elif s.layout is torch.strided:
             more = {"num_nodes": num_nodes, "num_supernodes": num_supernodes, "weight": weight}
             _sparse_entries.refuse({**given, **more}, "a dense Tensor")
-            self._set_parts(None, None, None, s.size(-2) if s.dim() > 1 else s.numel(), s.size(-1), s=s)
+            if s.dim() < 2:
+                raise InputError(f"{_sparse_entries.NO_COLUMNS}, got {list(s.shape)}", field="s")
+            self._set_parts(None, None, None, s.size(-2), s.size(-1), s=s)
         else:
             _sparse_entries.refuse(given, "not None")
             self._set_parts(*_sparse_entries.from_matrix(s, weight, num_nodes, num_supernodes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -123,6 +124,27 @@ def _ordered(kept: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     return nodes, rank, torch.empty_like(rank).scatter_(0, rank, position)
 
 
+def check_channels(x: Tensor, in_channels: int) -> None:
+    """Check that features have as many columns as a projection. One column would be repeated silently.
+
+    Args:
+        x: ``[N, F]`` features.
+        in_channels: Number of columns of the projection.
+
+    Raises:
+        InputError: If they have another number of columns.
+    """
+    if x.size(-1) != in_channels:
+        raise InputError(
+            f"x must have in_channels={in_channels} features per node, got {list(x.shape)}", field="x"
+        )
+
+
+def _check_number(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, (numbers.Real, Tensor)):
+        raise InputError(f"{name} must be a number, got {value!r} ({type(value).__name__})", field=name)
+
+
 class TopkSelect(Select):
     r"""Selector that keeps the nodes with the highest scores of each graph. The scores are the weights of the entries.
 
@@ -160,6 +182,9 @@ class TopkSelect(Select):
                 "number, got None for both",
                 field="ratio",
             )
+        _check_number("ratio", ratio)
+        _check_number("min_score", min_score)
+        _check_number("in_channels", in_channels)
         if ratio is not None and ratio < 0:
             raise InputError(f"ratio must not be negative, got {ratio}", field="ratio")
         check_inverse_op(s_inv_op)
@@ -196,6 +221,7 @@ class TopkSelect(Select):
             score = widen(x.reshape(-1))
         else:
             x = widen(x.unsqueeze(-1) if x.dim() == 1 else x)
+            check_channels(x, self.weight.size(1))
             weight = self.weight.to(x.dtype) if x.is_floating_point() else self.weight
             score = (x * weight).sum(-1)
             if self.min_score is None:

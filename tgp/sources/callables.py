@@ -63,10 +63,10 @@ def python_file_error(path: Path) -> DatasetError:
         path: Existing file.
     """
     names = _functions(path)
-    shown = ", ".join(f"{path}:{name}" for name in names[:3]) or f"{path}:FUNCTION"
+    written = [f"{path}:{name}" for name in names[:3]] or [f"{path}:FUNCTION"]
     return DatasetError(
         f"{path} is a Python file: expected the name of a function that returns graphs, got none",
-        hint=f"write {shown}",
+        hint=f"write {', '.join(written)}; arguments follow the name: {written[0]}:name=value",
     )
 
 

@@ -66,7 +66,10 @@ class ArrayReader(EdgeReader):
         shape, dtype = self._edges.shape, self._edges.dtype
         if len(shape) != 2 or 2 not in shape or dtype.kind not in "iu":
             raise DatasetError(
-                f"{self.path}: the array of edges must hold integers of shape [2, E] or [E, 2], got {dtype} {list(shape)}"
+                f"{self.path}: the array of edges must hold integers of shape [2, E] or [E, 2], got {dtype} {list(shape)}",
+                hint="an adjacency matrix is written by scipy.sparse.save_npz(path, scipy.sparse.csr_array(matrix))"
+                if len(shape) == 2 and shape[0] == shape[1]
+                else None,
             )
         self._by_row = shape[0] != 2  # [2, 2] is read as [2, E], as everywhere else
         self.num_edges = shape[0] if self._by_row else shape[1]

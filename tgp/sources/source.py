@@ -98,7 +98,9 @@ def open_source(
         raise DatasetError(f"dataset {dataset!r} holds no graphs")
     if "edge_index" not in table.fields:
         raise DatasetError(
-            f"the graphs of {dataset!r} need an 'edge_index', got {', '.join(table.fields) or 'nothing'}"
+            f"the graphs of {dataset!r} need an 'edge_index', got {', '.join(table.fields) or 'nothing'}",
+            hint="for graphs without edges: data.edge_index = torch.empty(2, 0, dtype=torch.long); for points: "
+            "torch_geometric.transforms.KNNGraph",
         )
     if exclude:
         table = table_transforms.exclude(table, unwanted)
@@ -178,7 +180,13 @@ def _unknown_dataset(name: str) -> DatasetError:
     guess = f" Did you mean {' or '.join(repr(g) for g in similar[:3])}?" if similar else ""
     is_path = os.sep in name or "." in name
     kind = "no file or folder" if is_path else "neither a known dataset nor a file or folder"
-    return DatasetError(f"{name!r} is {kind}.{guess}", hint="'tgp datasets' lists the known names")
+    module, _, function = name.rpartition(".")
+    file = Path(module.replace(".", os.sep) + ".py")
+    if module and function.isidentifier() and file.is_file():
+        hint = f"a function is written {file}:{function}"
+    else:
+        hint = "'tgp datasets' lists the known names"
+    return DatasetError(f"{name!r} is {kind}.{guess}", hint=hint)
 
 
 def _open_known(known: KnownDataset, root: Path, unwanted: set[str]) -> tuple[GraphTable, dict[str, Any]]:

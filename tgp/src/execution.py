@@ -1,22 +1,21 @@
 """Run the stages of a pooler on one input: sparse, flat or padded.
 
-Every pooler runs the same steps (:meth:`SparseExecution.run`). The three executions differ in the form of
-the data:
+Every pooler runs the same steps (:meth:`SparseExecution.run`). The executions differ in the form of the data:
 
 - :class:`SparseExecution`: flat inputs and a sparse assignment.
 - :class:`FlatExecution`: flat inputs and a dense assignment ``[N, K]``.
 - :class:`PaddedExecution`: inputs padded to ``[B, N, ...]`` and a dense assignment ``[B, N, K]``.
 
 Each step calls the public method of the pooler (``select``, ``reduce``, ``connect``, ``compute_loss``), which
-calls the stage. Overridden methods, replaced stages and hooks therefore take effect. The one exception is
-:class:`~tgp.src.row_execution.RowExecution`, a fast path with the result of :class:`PaddedExecution`. It is used
-only if it does not skip code of the user. A pooler with other steps defines a subclass of one of these classes.
+calls the stage. Overridden methods, replaced stages and hooks therefore take effect. The one exception is the fast path
+:class:`~tgp.src.row_execution.RowExecution`, used only if it does not skip code of the user. A pooler with other
+steps defines a subclass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -29,6 +28,7 @@ from tgp.connect.edge_attributes import (
 from tgp.select.base_select import SelectOutput
 from tgp.src.inputs import PoolInputs
 from tgp.src.output import PoolingOutput
+from tgp.src.stage_results import checked_assignment, checked_connectivity
 from tgp.utils.layout import DenseView, LayoutView, SegmentView
 from tgp.utils.ops.adjacency import dense_to_block_diag
 from tgp.utils.ops.batching import GraphLayout
@@ -79,18 +79,17 @@ class SparseExecution:
 
     def _select(self, x: Tensor | None, **extra: Any) -> SelectOutput:
         inputs, select = self.inputs, self.pooler.select
-        return select(
-            **accepted(
-                select,
-                x=x,
-                edge_index=inputs.adj,
-                edge_weight=inputs.edge_weight,
-                batch=inputs.batch,
-                num_nodes=inputs.num_nodes,
-                batch_size=inputs.batch_size,
-                **extra,
-            )
+        arguments = accepted(
+            select,
+            x=x,
+            edge_index=inputs.adj,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            num_nodes=inputs.num_nodes,
+            batch_size=inputs.batch_size,
+            **extra,
         )
+        return checked_assignment(self.pooler, select(**arguments))
 
     def reduce(self, so: SelectOutput) -> tuple[Tensor | None, Tensor | None]:
         """Return the pooled features and the graph ids of the supernodes."""
@@ -104,7 +103,7 @@ class SparseExecution:
         """Return the pooled connectivity and its weights, and store the attributes of the pooled edges."""
         inputs, attr = self.inputs, self.inputs.edge_attr
         if attr is None:
-            return cast(Pooled, self._connect(so, batch_pool))
+            return self._connect(so, batch_pool)
         how = inputs.edge_attr_reduce or ("sum" if so.is_dense else "mean")
         pooled = self._connect(so, batch_pool, edge_attr=attr, edge_attr_reduce=how)
         if len(pooled) == 3:
@@ -113,20 +112,19 @@ class SparseExecution:
             self.edge_attr = self._attributes_of(pooled[0], so, attr, how)
         return tuple(pooled)
 
-    def _connect(self, so: SelectOutput, batch_pool: Tensor | None, **extra: Any) -> Any:
-        inputs = self.inputs
-        return self.pooler.connect(
-            **accepted(
-                self.pooler.connect,
-                edge_index=inputs.adj,
-                so=so,
-                edge_weight=inputs.edge_weight,
-                batch=inputs.batch,
-                batch_pooled=batch_pool,
-                batch_size=inputs.batch_size,
-                **extra,
-            )
+    def _connect(self, so: SelectOutput, batch_pool: Tensor | None, **extra: Any) -> Pooled:
+        inputs, connect = self.inputs, self.pooler.connect
+        arguments = accepted(
+            connect,
+            edge_index=inputs.adj,
+            so=so,
+            edge_weight=inputs.edge_weight,
+            batch=inputs.batch,
+            batch_pooled=batch_pool,
+            batch_size=inputs.batch_size,
+            **extra,
         )
+        return checked_connectivity(self.pooler, connect(**arguments))
 
     def _attributes_of(self, pooled: Any, so: SelectOutput, attr: Tensor, how: str) -> Tensor | None:
         """Return the attributes of the edges of any connector."""
@@ -193,7 +191,7 @@ class FlatExecution(SparseExecution):
     def connect(self, so: SelectOutput, batch_pool: Tensor | None) -> Pooled:
         """Return the pooled connectivity; the connector may call :meth:`shared_product`."""
         so._memo = self
-        return cast(Pooled, self._connect(so, batch_pool))
+        return self._connect(so, batch_pool)
 
     def _dense_attributes(self, so: SelectOutput) -> Tensor | None:
         """Return the edge attributes ``[B, K, K, ...]`` of the supernodes, or ``None`` if there are none."""

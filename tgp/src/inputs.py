@@ -108,6 +108,8 @@ def read_inputs(pooler: SRCPooling, arguments: dict[str, Any]) -> PoolInputs:
     inputs = PoolInputs(**known, extra=arguments)
     check_keywords(pooler, arguments)
     check_assignment(inputs.so)
+    if inputs.adj is None and inputs.x is not None and not isinstance(inputs.x, Tensor):
+        raise _wrong_type("x", "a Tensor or a graph (Data, Batch)", inputs.x)
     if inputs.adj is None and not pooler._connectivity_optional:
         raise MissingArgumentError(
             f"{type(pooler).__name__} needs a connectivity: edge_index cannot be None, got adj=None. {_CALL}",

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from tgp.display import repr_html
+from tgp.errors import UnknownNameError
 from tgp.select.base_select import SelectOutput
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 __all__ = ["PoolingOutput"]
+
+
+class _UnknownLoss(UnknownNameError, KeyError):
+    """Unknown name of a loss. Also a ``KeyError``, as for any dictionary."""
+
+    __str__ = Exception.__str__
 
 
 @dataclass(eq=False)
@@ -59,11 +66,18 @@ class PoolingOutput:
             name: Name of the loss; all of them if ``None``.
 
         Returns:
-            The loss, the list of all losses, or ``0`` if there is none.
+            The loss, the list of all losses, or ``0`` if the pooler has none.
+
+        Raises:
+            UnknownNameError: If there are other losses, but none of this name. Also a ``KeyError``.
         """
         if self.loss is None or not self.has_loss:
             return 0
-        return list(self.loss.values()) if name is None else self.loss[name]
+        if name is None:
+            return list(self.loss.values())
+        if name not in self.loss:
+            raise _UnknownLoss("loss", name, self.loss)
+        return self.loss[name]
 
     def as_data(self) -> Data:
         """Return the pooled graph as PyG ``Data``, without losses."""

@@ -98,7 +98,13 @@ def check_and_filter_edge_weights(edge_weight: Tensor | None) -> Tensor | None:
     Raises:
         InputError: If the weights have another shape (also a ``RuntimeError``).
     """
-    if edge_weight is None or edge_weight.dim() == 1:
+    if edge_weight is None:
+        return None
+    if not isinstance(edge_weight, Tensor):
+        raise InputError(
+            f"edge_weight must be a Tensor, got {type(edge_weight).__name__}", field="edge_weight"
+        )
+    if edge_weight.dim() == 1:
         return edge_weight
     if edge_weight.dim() == 2 and edge_weight.size(1) == 1:
         return edge_weight[:, 0]
@@ -122,6 +128,12 @@ def real_weights(edge_weight: Tensor, dtype: torch.dtype | None = None) -> Tenso
 
 
 def _check_edge_list(edge_index: Tensor) -> Tensor:
+    if edge_index.dim() == 2 and edge_index.size(0) != 2 and edge_index.size(1) == 2:
+        raise InputError(
+            f"edge_index must have shape [2, E], got {list(edge_index.shape)}. "
+            "Transpose it: edge_index.t().contiguous().",
+            field="edge_index",
+        )
     if edge_index.dim() == 3 or (edge_index.dim() == 2 and edge_index.size(0) != 2):
         raise InputError(
             f"Dense adjacency matrices are not supported here: expected edge_index of shape [2, E], "
