@@ -184,6 +184,15 @@ def test_properties(store, graphs):
     assert PooledDataset(store, fields=["y", "edge_index"]).num_features == 0
 
 
+@pytest.mark.parametrize("transform", [None, lambda data: data])
+def test_no_graphs_have_no_classes(store, transform):
+    dataset = PooledDataset(store, transform=transform)
+    nothing = dataset[:0]
+    assert nothing.num_classes == 0 < dataset.num_classes
+    assert nothing.num_node_features == dataset.num_node_features > 0
+    assert nothing.num_edge_features == dataset.num_edge_features
+
+
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_selected_levels_and_fields(store, in_memory):
     dataset = PooledDataset(store, levels=[2], fields=["edge_index", "y"], in_memory=in_memory)

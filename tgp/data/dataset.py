@@ -331,28 +331,37 @@ class PooledDataset(DatasetDisplay, Dataset):
         return {name: schedule_text(info) for name, info in self.reader.hierarchies.items()}
 
     @property
+    def _is_as_stored(self) -> bool:
+        return self.transform is None or not len(self)
+
+    @property
     def num_node_features(self) -> Any:
         """Number of columns of ``x`` after the transform; 0 if there are no features. A dictionary for ``HeteroData``."""
         if self.types is not None:
             return dict(self[0].num_node_features) if len(self) else {}
-        return self._num_columns("x") if self.transform is None else int(super().num_node_features)
+        return self._num_columns("x") if self._is_as_stored else int(super().num_node_features)
 
     @property
     def num_edge_features(self) -> int:
         """Number of columns of ``edge_attr`` after the transform; 0 if there are none."""
-        return self._num_columns("edge_attr") if self.transform is None else int(super().num_edge_features)
+        return self._num_columns("edge_attr") if self._is_as_stored else int(super().num_edge_features)
 
     @property
     def num_classes(self) -> int:
         """Number of classes in ``y`` after the transform, counted as PyG does."""
-        if self.transform is not None:
+        if not self._is_as_stored:
             return int(super().num_classes)
         return self._infer_num_classes(self.y if "y" in self._names() else None)
 
     def _infer_num_classes(self, y: Any) -> int:
-        if y is not None and y.dtype in (torch.uint16, torch.uint32, torch.uint64):
-            y = y.long()  # torch has no maximum of these types
-        return int(super()._infer_num_classes(y))
+        if y is None or not len(y):
+            return 0
+        unsigned = y.dtype in (
+            torch.uint16,
+            torch.uint32,
+            torch.uint64,
+        )  # torch has no maximum of these types
+        return int(super()._infer_num_classes(y.long() if unsigned else y))
 
     def get_summary(self) -> Summary:
         """Return the sizes of the graphs and of all levels. ``print(dataset)`` shows them."""
@@ -364,8 +373,7 @@ class PooledDataset(DatasetDisplay, Dataset):
     def _num_columns(self, name: str) -> int:
         if name not in self._names():
             return 0
-        tail = self.reader.fields[name].tail
-        return tail[-1] if tail else 1
+        return (self.reader.fields[name].tail or (1,))[-1]
 
     def _names(self) -> Collection[str]:
         return self.reader.fields if self.fields is None else self.fields
