@@ -3,8 +3,8 @@
     python tests/benchmarks/run_all.py --data DATA --peer-python PATH --out FOLDER [--tree OTHER] [--parts store,loader]
 
 ``FOLDER`` receives the output of each part as a text file. ``--tree`` runs the same parts with the package of another work tree:
-parts then take turns, so that both versions see the same machine. Parts that end in ``_before`` alternate step by step between
-both versions and need ``--tree``. ``--page`` replaces the tables of the page by those with the same header in the output.
+parts then take turns, so that both versions see the same machine. Parts that compare both versions themselves, step by step, need
+``--tree``. ``--page`` replaces the tables of the page by those with the same header in the output.
 ``--compare`` runs nothing: it prints the figures of both versions from the files in ``FOLDER``, side by side, and replaces these
 tables of the page with ``--page``. ``TGP_BENCH_LIBRARIES`` names a folder with libraries to compare with (pyamg, pymetis,
 networkit, scikit-network, igraph). A calibration (a sort of a million numbers) is measured before and after each part.
@@ -33,7 +33,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "engine": ("bench_engine.py",),
     "carry": ("bench_carry.py",),
     "carry_online": ("bench_carry_online.py", "--edges", "500000"),
-    "first_run": ("bench_first_run.py",),
+    "first_run": ("bench_first_run.py", "--tree", "{tree}"),
     "store": ("bench_store.py",),
     "inspect": ("bench_inspect.py",),
     "loader": ("bench_loader.py", "--data", "{data}"),
@@ -53,8 +53,13 @@ PARTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Command of each part. Short parts come first; parts that concern models come last."""
 
-TWO_VERSIONS = "{before}"
-"""Argument of parts that run an interpreter with the package of the other work tree."""
+OTHER_VERSION = {"{before}", "{tree}"}
+"""Arguments of parts that compare both versions themselves: an interpreter with the other package, and the other work tree."""
+
+
+def compares_versions(part: str) -> bool:
+    """Return True if a part measures both versions in one run."""
+    return not OTHER_VERSION.isdisjoint(PARTS[part])
 
 
 def calibrate() -> float:
@@ -209,7 +214,7 @@ def compare_versions(folder: Path, part: str) -> str:
     chosen = COMPARED.get(part)
     if chosen is None or not after.exists():
         return ""
-    if TWO_VERSIONS in PARTS[part]:
+    if compares_versions(part):
         rows = read_two_versions(after.read_text())
     else:
         rows = compare_tables(
@@ -267,16 +272,21 @@ def main() -> None:
         )
         before_python.chmod(0o755)
     else:
-        parts = [part for part in parts if TWO_VERSIONS not in PARTS[part]]
+        parts = [part for part in parts if not compares_versions(part)]
     trees = {"before": options.tree, "after": HERE.parents[1]} if options.tree else {"after": HERE.parents[1]}
     print(
         "| part | version | seconds | calibration before, ms | after, ms | load |\n|---|---|---|---|---|---|"
     )
-    values = {"data": options.data.resolve(), "peer": options.peer_python, "before": before_python.resolve()}
+    values = {
+        "data": options.data.resolve(),
+        "peer": options.peer_python,
+        "before": before_python.resolve(),
+        "tree": options.tree and options.tree.resolve(),
+    }
     for name in parts:
         command = [word.format_map(values) for word in PARTS[name]]
         for version, tree in trees.items():
-            if version == "before" and TWO_VERSIONS in PARTS[name]:
+            if version == "before" and compares_versions(name):
                 continue
             before, begin = calibrate(), time.perf_counter()
             output = run_part(command, tree.resolve(), options.out / f"{name}.{version}.txt")
