@@ -10,7 +10,14 @@ import torch
 
 from tgp import poolers
 from tgp.engine.methods import METHODS
-from tgp.poolers import GraclusPooling, TopkPooling, get_pooler, pooler_classes, pooler_map
+from tgp.poolers import (
+    GraclusPooling,
+    TopkPooling,
+    get_pooler,
+    pooler_classes,
+    pooler_map,
+    register_pooler,
+)
 from tgp.poolers.table import POOLERS
 from tgp.src import LevelPooling
 
@@ -79,10 +86,22 @@ def test_unknown_aliases_and_missing_arguments():
         TypeError, match=r"Missing required argument\(s\) for pooler 'topk' \(TopkPooling\): in_channels"
     ):
         get_pooler("topk")
-    with pytest.raises(TypeError, match="not supported"):
+    with pytest.raises(ValueError, match="ratio must be a number"):
         get_pooler("topk", in_channels=2, ratio="half")
     with pytest.raises(ValueError, match="pooler_name must be text such as 'topk', got int"):
         get_pooler(3)
+
+
+def test_a_type_error_of_a_constructor_is_not_replaced(monkeypatch):
+    class Refusing(TopkPooling):
+        def __init__(self, in_channels):
+            raise TypeError("not supported")
+
+    monkeypatch.setattr(pooler_map, "entries", dict(pooler_map.entries))
+    monkeypatch.setattr(pooler_map, "_loaded", dict(pooler_map._loaded))
+    register_pooler("refusing", Refusing)
+    with pytest.raises(TypeError, match="not supported"):
+        get_pooler("refusing", in_channels=2)
 
 
 def test_unbatched_suffix_needs_an_unbatched_mode():

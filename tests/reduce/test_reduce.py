@@ -78,7 +78,7 @@ def test_single_graph_batched_and_trailing_empty_graphs():
     assert BaseReduce()(x.unsqueeze(0), SelectOutput(s=s.unsqueeze(0)))[0].shape == (1, 2, 3)
     pooled, batch = BaseReduce()(x, SelectOutput(s=s, batch=BATCH), return_batched=True, batch_size=6)
     assert pooled.shape == (6, 2, 3) and batch.numel() == 12 and pooled[4:].abs().sum() == 0
-    with pytest.raises(ValueError, match="must be 2D"):
+    with pytest.raises(ValueError, match="must have shape"):
         BaseReduce()(x, SelectOutput(s=torch.rand(5)))
 
 
