@@ -356,12 +356,8 @@ class PooledDataset(DatasetDisplay, Dataset):
     def _infer_num_classes(self, y: Any) -> int:
         if y is None or not len(y):
             return 0
-        unsigned = y.dtype in (
-            torch.uint16,
-            torch.uint32,
-            torch.uint64,
-        )  # torch has no maximum of these types
-        return int(super()._infer_num_classes(y.long() if unsigned else y))
+        unsigned = (torch.uint16, torch.uint32, torch.uint64)  # torch has no maximum of these types
+        return int(super()._infer_num_classes(y.long() if y.dtype in unsigned else y))
 
     def get_summary(self) -> Summary:
         """Return the sizes of the graphs and of all levels. ``print(dataset)`` shows them."""
