@@ -172,7 +172,7 @@ def input_budget(max_input: int | None = None) -> Iterator[InputBudget]:
         return
     token = _active.set(InputBudget(max_input))
     try:
-        yield cast(InputBudget, _active.get())
+        yield cast("InputBudget", _active.get())
     finally:
         _active.reset(token)
 
@@ -224,9 +224,9 @@ def decompress(file: BinaryIO, suffix: str) -> BinaryIO:
         suffix: Suffix of its name. The file itself is returned if this is not ``.gz`` or ``.xz``.
     """
     if suffix.lower() == ".gz":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
     if suffix.lower() == ".xz":
-        return cast(BinaryIO, io.BufferedReader(_XzReader(file), _CHUNK))
+        return cast("BinaryIO", io.BufferedReader(_XzReader(file), _CHUNK))
     return file
 
 

@@ -176,7 +176,7 @@ def coarsen_unit(
             schedule,
             wanted.seed,
             relations=wanted.relations or (),
-            type_graph=cast(TypeGraph, wanted.type_graph),
+            type_graph=cast("TypeGraph", wanted.type_graph),
             steps=steps,
         )
     else:

@@ -76,7 +76,7 @@ def check_rule(value: str) -> ThresholdRule:
         ParameterError: if there is no such rule.
     """
     check_choice("threshold", value, ThresholdRule)
-    return cast(ThresholdRule, value)
+    return cast("ThresholdRule", value)
 
 
 def graph_units(graph: BlockCSR, rule: ThresholdRule = "auto") -> FloatArray:

@@ -41,7 +41,7 @@ IS_KNOWN_NUMBA: bool = numba.__version__.startswith("0.68.")
 """True if the shortcuts that depend on private names of numba were tested with the installed version. Kernels of other versions
 have the same results, but take longer to compile and to load."""
 
-_numba_config, _serialize = cast(Any, config), cast(Any, serialize)  # not annotated
+_numba_config, _serialize = cast("Any", config), cast("Any", serialize)  # not annotated
 
 _MAGIC = b"tgp kernel 1\n"
 _IMPORT = re.compile(r"^\s*from tgp\.kernels\.(?!_cache)(\w+) import", re.MULTILINE)
@@ -107,7 +107,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
         """Location of the files, found when the kernel is first compiled; ``None`` if no directory can be used."""
         files = None
         try:
-            files = cast(Any, Locations)(self._function)
+            files = cast("Any", Locations)(self._function)
         except (RuntimeError, OSError) as error:
             if not refused:
                 in_package = os.path.dirname(inspect.getfile(self._function))
@@ -234,7 +234,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
     @functools.cached_property
     def _numba_file(self) -> Any:
         """Reader of numba for the files of this kernel."""
-        return cast(Any, caching.IndexDataCacheFile)(self.cache_path, self._files.filename_base, "")
+        return cast("Any", caching.IndexDataCacheFile)(self.cache_path, self._files.filename_base, "")
 
     def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         return sig, codegen.magic_tuple(), self._function.__code__.co_code

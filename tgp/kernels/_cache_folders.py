@@ -163,4 +163,4 @@ class Locations(caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 def user_directory() -> str:
     """Return the cache directory of the user."""
-    return str(cast(Any, appdirs).AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    return str(cast("Any", appdirs).AppDirs(appname="numba", appauthor=False).user_cache_dir)

@@ -45,7 +45,7 @@ class _KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """Machine code of a kernel and of the functions that it calls."""
 
     def _optimize_final_module(self) -> None:
-        passes, builder = cast(Any, self._codegen)._module_pass_manager()
+        passes, builder = cast("Any", self._codegen)._module_pass_manager()
         passes.run(self._final_module, builder)
 
 
@@ -54,14 +54,14 @@ class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 
     def finalize(self) -> None:
         """Link the functions that this one calls. Callers optimize all of them together."""
-        cast(Any, self)._raise_if_finalized()
+        cast("Any", self)._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
 
-@cast(Any, register_pass)(mutates_CFG=True, analysis_only=False)
+@cast("Any", register_pass)(mutates_CFG=True, analysis_only=False)
 class _KernelLowering(typed_passes.NativeLowering):  # type: ignore[misc]
     """Translation of a kernel."""
 
@@ -70,13 +70,13 @@ class _KernelLowering(typed_passes.NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Translate the kernel into a library of its own, or into one that can only be linked."""
         make = _InnerLibrary if state.flags.no_cpython_wrapper else _KernelLibrary
-        library: Any = cast(Any, make)(state.targetctx.codegen(), state.func_id.func_qualname)
+        library: Any = cast("Any", make)(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library = library
         if make is _KernelLibrary:
             library.enable_object_caching()
-            return bool(cast(Any, super()).run_pass(state))
+            return bool(cast("Any", super()).run_pass(state))
         state.flags.no_compile = True
-        cast(Any, super()).run_pass(state)
+        cast("Any", super()).run_pass(state)
         entry = object()  # callers find the function by its entry point, which is never called
         state.targetctx.insert_user_function(entry, state.cr.fndesc, [library])
         state.cr = state.cr._replace(cfunc=entry)
@@ -88,7 +88,7 @@ class KernelCompiler(compiler.CompilerBase):  # type: ignore[misc]
 
     def define_pipelines(self) -> list[Any]:
         """Return the passes of numba without those that kernels do not need."""
-        passes = cast(Any, compiler.DefaultPassBuilder).define_nopython_pipeline(self.state)
+        passes = cast("Any", compiler.DefaultPassBuilder).define_nopython_pipeline(self.state)
         passes.passes = [
             (_KernelLowering, text) if kind is typed_passes.NativeLowering else (kind, text)
             for kind, text in passes.passes
@@ -114,7 +114,7 @@ def remember_implementations(options: str) -> Iterator[None]:
         options: Options of the kernels. Implementations are compiled with the options of their callers.
     """
     found = _implementations.setdefault(options, {})
-    function_type = cast(Any, functions.BaseFunction)
+    function_type = cast("Any", functions.BaseFunction)
     search: Callable[..., Any] = function_type.get_call_type
 
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:

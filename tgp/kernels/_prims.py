@@ -201,10 +201,10 @@ def _population_count(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-count_bits: Callable[[np.uint64], np.uint64] = cast(Any, _population_count)
+count_bits: Callable[[np.uint64], np.uint64] = cast("Any", _population_count)
 """Return the number of bits that are set in a uint64."""
 
-lowest_bit: Callable[[np.uint64], np.uint64] = cast(Any, _trailing_zeros)
+lowest_bit: Callable[[np.uint64], np.uint64] = cast("Any", _trailing_zeros)
 """Return the position of the lowest bit that is set in a uint64 other than 0."""
 
 

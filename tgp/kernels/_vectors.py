@@ -98,14 +98,14 @@ def _round(typingctx: Any, total: Any, at: Any, out: Any, low: Any) -> Any:
 
 Rows = npt.NDArray[Any]
 
-prefetch: Callable[[Rows, np.uint64], None] = cast(Any, _request_memory)
+prefetch: Callable[[Rows, np.uint64], None] = cast("Any", _request_memory)
 """Request the line of the cache with an element of an array. The position may lie outside of the array."""
 
-clear_four: Callable[[FloatArray, np.uint64], None] = cast(Any, _clear)
+clear_four: Callable[[FloatArray, np.uint64], None] = cast("Any", _clear)
 """Set ``total[at : at + 4]`` to zero."""
 
-add_four: Callable[[Rows, np.uint64, FloatArray, np.uint64], None] = cast(Any, _add)
+add_four: Callable[[Rows, np.uint64, FloatArray, np.uint64], None] = cast("Any", _add)
 """Add ``rows[low : low + 4]``, float32 or float64, to ``total[at : at + 4]``, float64."""
 
-store_four: Callable[[FloatArray, np.uint64, Rows, np.uint64], None] = cast(Any, _round)
+store_four: Callable[[FloatArray, np.uint64, Rows, np.uint64], None] = cast("Any", _round)
 """Copy ``total[at : at + 4]``, float64, to ``out[low : low + 4]``, float32 or float64."""

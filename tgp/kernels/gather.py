@@ -172,21 +172,21 @@ def _prefetch_line(typingctx: Any, address: Any) -> Any:
 
 # The loops over numbers are emitted directly. One function per stored type would triple the time to compile the kernels.
 
-_read: Callable[[int, int, int], int] = cast(Any, _read_number)
+_read: Callable[[int, int, int], int] = cast("Any", _read_number)
 """Return one number of an array: address, type code, position."""
 
-_widen: Callable[[int, int, int, int, int, int, int], int] = cast(Any, _widen_numbers)
+_widen: Callable[[int, int, int, int, int, int, int], int] = cast("Any", _widen_numbers)
 """Convert integers to int64 and add a shift: source, type code, number of items, target, shift, smallest and largest + 1
 valid number. Negative numbers become -1 if the smallest valid number is -1. Return 0 if a number before the shift is not
 valid, 2 if one is negative, and 1 otherwise."""
 
-_fill: Callable[[int, int, int], None] = cast(Any, _store_numbers)
+_fill: Callable[[int, int, int], None] = cast("Any", _store_numbers)
 """Write a 64-bit integer several times: target, number of items, value."""
 
-_copy: Callable[[int, int, int], None] = cast(Any, _copy_bytes)
+_copy: Callable[[int, int, int], None] = cast("Any", _copy_bytes)
 """Copy bytes between two addresses with ``memcpy``: target, source, number of bytes."""
 
-_prefetch: Callable[[int], None] = cast(Any, _prefetch_line)
+_prefetch: Callable[[int], None] = cast("Any", _prefetch_line)
 """Prefetch the cache line at an address. The address may be invalid."""
 
 

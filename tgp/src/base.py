@@ -171,7 +171,7 @@ class SRCPooling(nn.Module):
             if lifting:
                 return lift_graph(self, x)
             pooled: Any = pool_graph(self, arguments.pop("x"), **arguments)
-            return cast(PoolingOutput, pooled)  # in fact a graph, because the argument is a graph
+            return cast("PoolingOutput", pooled)  # in fact a graph, because the argument is a graph
         if lifting:
             return self._run_lift(**arguments)
         return self._execution(read_inputs(self, arguments)).run()

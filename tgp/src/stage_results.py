@@ -22,7 +22,7 @@ def checked_assignment(pooler: SRCPooling, so: Any) -> SelectOutput:
         InputError: If it is not an assignment.
     """
     if isinstance(so, SelectOutput) or hasattr(so, "num_supernodes"):
-        return cast(SelectOutput, so)
+        return cast("SelectOutput", so)
     raise InputError(
         f"{_stage(pooler, 'select', pooler.selector)} must return a SelectOutput, got {type(so).__name__}. "
         "For hard clusters: SelectOutput(cluster_index=...).",
@@ -39,7 +39,7 @@ def checked_connectivity(pooler: SRCPooling, pooled: Any) -> tuple[Any, Tensor |
         InputError: If it does not consist of edges and weights.
     """
     if isinstance(pooled, (tuple, list)) and len(pooled) in (2, 3):
-        return cast(tuple[Any, Tensor | None], pooled)
+        return cast("tuple[Any, Tensor | None]", pooled)
     raise InputError(
         f"{_stage(pooler, 'connect', pooler.connector)} must return (edge_index, edge_weight), "
         f"got {type(pooled).__name__}. Return (edge_index, None) without weights.",

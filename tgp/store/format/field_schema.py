@@ -97,7 +97,7 @@ class FieldInfo:
             document.choice("dtype", fmt.ORIGINAL_DTYPES),
             document.integers("tail"),
             document.integer("axis", -1, 0),
-            cast(FieldForm, form),
+            cast("FieldForm", form),
             document.boolean("shifted"),
             cast("tuple[PtrKind, ...]", document.texts("ptrs", fmt.PTRS)),
         )

@@ -90,7 +90,7 @@ class LevelInfo:
         """Parse an entry of the manifest."""
         info = cls(
             document.text("method"),
-            cast(AssignmentKind, document.choice("kind", fmt.KINDS)),
+            cast("AssignmentKind", document.choice("kind", fmt.KINDS)),
             document.optional_integer("width", fmt.MAX_WIDTH),
             document.optional_integer("modes", fmt.MAX_WIDTH),
             document.optional_choice("weight_dtype", fmt.WEIGHT_DTYPES),
